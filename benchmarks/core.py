@@ -14,14 +14,14 @@ import numpy as np
 from _harness import arguments, compare, report
 
 from wharfinger.core import events as ev
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.seams.estimation import Profiling
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import Classification, Curve, Estimate
-from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
 from wharfinger.policies.registry import make_policy
 
@@ -35,7 +35,7 @@ SOURCES = (SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH)
 class Loaded:
     """A manager with classified residents on each server, and one report of one server."""
 
-    manager: Manager
+    manager: Core
     report: ev.ServerMeasured
 
     def measured(self) -> object:
@@ -67,7 +67,7 @@ class ByItsLike:
 
     name = "drawn"
 
-    def plan(self, _workload: Workload, _view: ClusterView) -> Profiling:
+    def plan(self, _workload: Workload, _view: View) -> Profiling:
         return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, "drawn"))
 
 
@@ -77,7 +77,7 @@ def load(servers: int, seed: int) -> Loaded:
     # Residents are known by quasar's contention model, and placed where the load is least.
     contention = make_policy("quasar").contention
     policy = replace(make_policy("least-loaded", estimation=ByItsLike()), contention=contention)
-    manager = Manager(policy)
+    manager = Core(policy)
     able = Capabilities(measures=True)
     manager.handle(0.0, manager.started("n", "0", "none", able))
     platform = Platform("drawn", "x86_64", "", 8000, 2**34)
@@ -99,7 +99,7 @@ def load(servers: int, seed: int) -> Loaded:
 def run(servers: int, rounds: int, seed: int) -> dict[str, object]:
     loaded = load(servers, seed)
     view, random = loaded.manager.view, Random(seed + 1)
-    request = PlacementRequest(workload("asked"), classification=classification(random))
+    request = Request(workload("asked"), classification=classification(random))
     policies = {name: make_policy(name).placement for name in ("quasar", "least-loaded")}
     columns = np.zeros((4, len(SharedResource), servers))  # as a table by source keeps
     contenders = {

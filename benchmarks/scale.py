@@ -3,7 +3,7 @@
     python benchmarks/scale.py --servers 1000,10000,100000 --workloads 3000
 
 Servers of three sizes are given work until 70% of their CPU is allocated; from then on one
-workload is handed in, placed and started, another ends and a third is forgotten. After each event
+workload is submitted, placed and started, another ends and a third is forgotten. After each event
 the core is asked when it wants to wake, as an engine's loop does. With ``--crowded`` there is room
 for nobody and a line of ``--waiting``: one ends, and the next in line takes its place.
 
@@ -25,15 +25,15 @@ from _harness import machine, spread
 
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.settings import CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Plan, Refusal
+from wharfinger.model.decisions import Place, Refuse
 from wharfinger.model.platform import Platform, Server
-from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
 from wharfinger.policies.registry import make_policy
 
@@ -59,12 +59,12 @@ class Scanning:
     def index(self) -> None:
         return None
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         return self._placement.place(request, replace(view, loads=None, index=None))
 
     def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse | None:
         return self._placement.resize(request, placements, view)
 
 
@@ -123,7 +123,7 @@ class Life:
         free: Thousandths of a CPU that may be allocated still, to be at ``ALLOCATED``.
     """
 
-    manager: Manager | None
+    manager: Core | None
     random: Random
     running: list[tuple[str, int]]
     free: int
@@ -131,7 +131,7 @@ class Life:
     made: int = 0
     asked: dict[str, int] = field(default_factory=dict)
 
-    def tell(self, event: ev.Report | ev.Request) -> list[str]:
+    def tell(self, event: ev.Report | ev.ClientRequest) -> list[str]:
         """One event; the keys of those who are to be started."""
         self.now += 0.01
         if self.manager is None:
@@ -141,7 +141,7 @@ class Life:
         return [e.key for e in step.events if isinstance(e, ev.WorkloadPlaced)]
 
     def come(self) -> None:
-        """One is handed in, and starts where there is room."""
+        """One is submitted, and starts where there is room."""
         self.made += 1
         made = workload(f"w{self.made}", self.random)
         self.asked[made.name] = made.reservation.cpu_millicpus
@@ -190,7 +190,7 @@ def life(servers: int, policy: Policy, options: argparse.Namespace) -> Life:
     random = Random(options.seed)
     state = loaded(servers, 1.0 if options.crowded else ALLOCATED, random)
     there = [(r.key, r.placements[0].allocation.cpu_millicpus) for r in state.workloads.values()]
-    manager = Manager(policy, state=state, settings=CoreSettings(keep_ended=options.keep_ended))
+    manager = Core(policy, state=state, settings=CoreSettings(keep_ended=options.keep_ended))
     begun = Life(manager, random, there, 0)
     for _ in range(options.waiting if options.crowded else 0):
         begun.come()
@@ -236,7 +236,7 @@ def memory(servers: int, options: argparse.Namespace) -> dict[str, object]:
     options = argparse.Namespace(**{**vars(options), "keep_ended": 10**9})
     tracemalloc.start()
     settings = CoreSettings(keep_ended=10**9)
-    manager = Manager(make_policy("least-loaded"), settings=settings)
+    manager = Core(make_policy("least-loaded"), settings=settings)
     manager.handle(0.0, manager.started("n", "0", "none", Capabilities()))
     for at in range(servers):
         manager.handle(0.0, ev.ServerReported(server(at)))

@@ -2,7 +2,7 @@
 
 ``wharfinger --help`` is to stay below 3 times ``python -c pass``, which is the floor here;
 the peer is a Python that imports argparse and no more. Then, on a state directory of its
-own: the manager's start, its memory when idle, and 1,000 workloads handed in in one file.
+own: the manager's start, its memory when idle, and 1,000 workloads submitted in one file.
 """
 
 import json
@@ -43,7 +43,7 @@ def start_up(rounds: int) -> dict[str, object]:
 
 
 def manager(rounds: int) -> list[dict[str, object]]:
-    """Starts, idle memory, one client call, and a thousand workloads handed in."""
+    """Starts, idle memory, one client call, and a thousand workloads submitted."""
     numbers: dict[str, list[float]] = {
         "start until ready, seconds": [],
         "idle resident memory, MiB": [],

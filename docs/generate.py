@@ -21,7 +21,7 @@ from pathlib import Path
 
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import ENDED, NEXT, ON_SERVER, TRANSITIONS, Phase
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.seams.estimation import Profiling
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.performance import Quantity, Reading, Sample
@@ -34,7 +34,7 @@ from wharfinger.model.profile import (
     Measurements,
     ProfilingPlan,
 )
-from wharfinger.model.view import Capabilities, ClusterView
+from wharfinger.model.view import Capabilities, View
 from wharfinger.model.workload import Run, Target, Workload, WorkloadType
 from wharfinger.policies.registry import (
     ADAPTATIONS,
@@ -173,7 +173,7 @@ class _Planner:
 
     name = "planner"
 
-    def plan(self, workload: Workload, view: ClusterView) -> Profiling:
+    def plan(self, workload: Workload, view: View) -> Profiling:
         decision = Decision(
             Stage.PROFILING, self.name, accepted=True, reason=ReasonCode.OK, message=""
         )
@@ -182,7 +182,7 @@ class _Planner:
 
 
 def _story() -> Iterator[tuple[ev.Event, object]]:
-    manager = Manager(make_policy("quasar", estimation=_Planner()))
+    manager = Core(make_policy("quasar", estimation=_Planner()))
     platform = Platform("small", "x86_64", "", 2000, 4 * 2**30)
     rates = {500: 60.0, 1000: 110.0, 2000: 190.0}
     curve = Curve(tuple(rates), tuple(Estimate(rate, 0.05) for rate in rates.values()))
@@ -193,7 +193,7 @@ def _story() -> Iterator[tuple[ev.Event, object]]:
         Target(rate_per_second=100.0),
     )
 
-    def tell(event: ev.Report | ev.Request, now: float = 0.0) -> tuple[ev.Event, object]:
+    def tell(event: ev.Report | ev.ClientRequest, now: float = 0.0) -> tuple[ev.Event, object]:
         return event, manager.handle(now, event)
 
     def measured(rate: float) -> ev.ServerMeasured:

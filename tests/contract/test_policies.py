@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Plan, ReasonCode, Refusal
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Place, ReasonCode, Refuse
+from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.policies.registry import ADMISSIONS, POLICIES, make_policy
 from wharfinger.testing import check_admission, check_policy
@@ -25,9 +25,9 @@ def test_admission(name: str) -> None:
 class Greedy(LeastLoaded):
     """Gives a server more than it has."""
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         answer = super().place(request, view)
-        if not isinstance(answer, Plan):
+        if not isinstance(answer, Place):
             return answer
         server = answer.placements[0].server
         return replace(answer, placements=(Placement(server, Allocation(10**9, 1)),))
@@ -36,14 +36,14 @@ class Greedy(LeastLoaded):
 class Forgetful(LeastLoaded):
     """Looks past what failed to start the workload."""
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
-        return super().place(PlacementRequest(request.workload), view)
+    def place(self, request: Request, view: View) -> Place | Refuse:
+        return super().place(Request(request.workload), view)
 
 
 class Silent(LeastLoaded):
     """Refuses without a word."""
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         answer = super().place(request, view)
         return replace(answer, decision=replace(answer.decision, message=""))
 
@@ -51,9 +51,9 @@ class Silent(LeastLoaded):
 class Fickle(LeastLoaded):
     """Says that it waits for one server, and would go to any."""
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         answer = super().place(request, view)
-        full = isinstance(answer, Refusal) and answer.decision.reason is ReasonCode.NO_ROOM
+        full = isinstance(answer, Refuse) and answer.decision.reason is ReasonCode.NO_ROOM
         return replace(answer, waits_for=(view.names[0],)) if full else answer
 
 

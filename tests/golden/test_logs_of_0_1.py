@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.recorded import Line, summary_of
 from wharfinger.core.codec import decode_event
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.assembly import Options, assemble
 from wharfinger.runtime.state_directory import StateDirectory
@@ -77,7 +77,7 @@ def test_every_kind_of_event_is_there() -> None:
 
 @pytest.mark.parametrize("name", HISTORIES)
 def test_a_log_folds_to_what_it_meant(name: str) -> None:
-    manager = Manager(make_policy("least-loaded"))
+    manager = Core(make_policy("least-loaded"))
     for time, kind, payload in HISTORIES[name]:
         manager.apply(time, decode_event(kind, payload))
     assert summary_of(manager) == EXPECTED[name]

@@ -1,6 +1,6 @@
 """kill -9 of anything at any moment loses nothing and doubles nothing.
 
-The manager is killed again and again while users hand in, change and delete workloads and
+The manager is killed again and again while users submit, change and delete workloads and
 while these run; supervisors are killed too, and in the end the whole machine "restarts".
 Each workload notes its start in a file, so that a second start would show, and ends with
 an exit code of its own, which must be the one that the manager tells.
@@ -22,7 +22,7 @@ import pytest
 from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
 from wharfinger.core.codec import decode_event
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.host.processes import kill_orphans
 from wharfinger.host.run_dir import Claim, read_run
 from wharfinger.policies.registry import make_policy
@@ -64,7 +64,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
 
 
 class Users:
-    """Random users: they hand in, update and delete, and never wait long."""
+    """Random users: they submit, update and delete, and never wait long."""
 
     def __init__(self, manager: LiveManager, folder: Path, chance: random.Random) -> None:
         self.manager = manager
@@ -172,7 +172,7 @@ def _live(manager: LiveManager) -> list[Path]:
 def _phases_at_kills(state: Path) -> Counter[str]:
     """In which phases the live workloads were when a manager was killed, from its log."""
     caught: Counter[str] = Counter()
-    replay = Manager(make_policy("least-loaded"))
+    replay = Core(make_policy("least-loaded"))
     with SqliteStore.open(state) as store:
         for entry in store.read():
             if entry.kind == "ManagerStarted":

@@ -38,7 +38,7 @@ def running(command: Sequence[str], directory: Path, log: Path) -> Iterator[subp
             text=True,
             start_new_session=True,
         )
-        # One that hangs, or a load generator whose service is gone, says nothing for ever.
+        # One that hangs, or a load generator whose service is gone, says nothing forever.
         alarm = threading.Timer(DEADLINE_SECONDS, os.killpg, (process.pid, signal.SIGKILL))
         alarm.start()
         try:

@@ -99,7 +99,7 @@ def hashing(name: str, rate: str = "1/s", **spec: Any) -> dict[str, Any]:
 
 
 def filler(name: str) -> dict[str, Any]:
-    """Best-effort, and busy for ever."""
+    """Best-effort, and busy forever."""
     return manifest(
         name, sys.executable, "-c", HASHING, type="best-effort", measure=LINES, resources={}
     )

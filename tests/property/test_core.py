@@ -37,7 +37,7 @@ from wharfinger.core.lifecycle import ON_SERVER, Phase
 from wharfinger.core.pipeline import Mode
 from wharfinger.core.state import is_violated
 from wharfinger.errors import Conflict
-from wharfinger.model.decisions import Decision, ReasonCode, Refusal, Stage
+from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import STALE_SECONDS, Quantity, Reading, Sample
@@ -303,7 +303,7 @@ class AnyHistory(RuleBasedStateMachine):
             if record.phase is Phase.QUEUED and record.deferral is ReasonCode.PROBES_BUSY:
                 request = cluster.manager._residents.request(record, cluster.now)
                 verdict = policy_named(cluster.policy).placement.place(request, view)
-                assert isinstance(verdict, Refusal) or not cluster.manager.state.synced
+                assert isinstance(verdict, Refuse) or not cluster.manager.state.synced
 
     @invariant()
     def no_start_is_asked_for_under_two_keys_at_once(self) -> None:
@@ -345,7 +345,7 @@ class AnyHistory(RuleBasedStateMachine):
             cluster.now = max(cluster.now, due)
             cluster.tell(ev.TimePassed())
         else:
-            raise AssertionError("it asks to be woken for ever")
+            raise AssertionError("it asks to be woken forever")
         left = cluster.manager.state.workloads.values()
         assert not [r.name for r in left if r.phase is Phase.SUSPENDED and not r.revoking]
 

@@ -8,7 +8,7 @@ from tests.support.drawn import NAMES, POLICIES, WORKLOADS
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.view import Capabilities
 
@@ -24,7 +24,7 @@ def _busy(policy: str, names: list[str]) -> Cluster:
     return cluster
 
 
-def _taken_over(cluster: Cluster) -> Manager:
+def _taken_over(cluster: Cluster) -> Core:
     """A new manager process on the log, once it has heard from the engine."""
     manager = cluster.replayed()
     manager.handle(0.5, manager.started("n2", "0", "test", Capabilities()))
@@ -32,7 +32,7 @@ def _taken_over(cluster: Cluster) -> Manager:
     return manager
 
 
-def _apply_reports(manager: Manager, events: list[ev.Report | ev.Request]) -> list[act.Action]:
+def _apply_reports(manager: Core, events: list[ev.Report | ev.ClientRequest]) -> list[act.Action]:
     return [action for event in events for action in manager.handle(1.0, event).actions]
 
 
@@ -108,7 +108,7 @@ def test_a_manager_that_takes_over_decides_as_its_predecessor_would(cut, submitt
 
 @given(st.lists(WORKLOADS, max_size=12))
 def test_with_room_for_all_everyone_ends(submitted) -> None:
-    """Nobody waits for ever: given enough servers and honest reports, all complete."""
+    """Nobody waits forever: given enough servers and honest reports, all complete."""
     cluster = Cluster()
     cluster.tell(ev.ServerReported(server("big", 200, 65536)))
     cluster.sync()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.errors import Conflict, NotFound, OutOfSpace
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
 from wharfinger.policies.registry import make_policy
@@ -61,7 +61,7 @@ class AnyFailure(RuleBasedStateMachine):
         self.store = ShortOfRoom(SqliteStore.open(self.folder))
         self.engine = FaultyEngine(lambda: MemoryEngine(self.cluster), self.random, FAULTS)
         runtime = Runtime(
-            lambda state: Manager(make_policy("least-loaded"), state=state),
+            lambda state: Core(make_policy("least-loaded"), state=state),
             self.engine,
             self.store,
             lambda: self.now,

@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.service.driver import Driver
@@ -36,7 +36,7 @@ class Api:
         self.cluster = MemoryCluster()
         self.store = SqliteStore.open(directory, **store_options)
         self.runtime = Runtime(
-            lambda state: Manager(make_policy("least-loaded"), state=state),
+            lambda state: Core(make_policy("least-loaded"), state=state),
             MemoryEngine(self.cluster),
             self.store,
             lambda: self.now,

@@ -8,7 +8,7 @@ from wharfinger.contention.combined import Combined
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
-from wharfinger.core.pipeline import Manager, Mode, Step
+from wharfinger.core.pipeline import Core, Mode, Step
 from wharfinger.core.residency import resident
 from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.estimation import Profiling, ProfilingPlanner
@@ -19,7 +19,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import FurtherRun, ProfilingPlan
-from wharfinger.model.view import Capabilities, ClusterView
+from wharfinger.model.view import Capabilities, View
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
 from wharfinger.testing.contention import answers
 from wharfinger.testing.policy import make_request, make_view
@@ -36,7 +36,7 @@ class ProfileTheLabelled:
 
     name = "labelled"
 
-    def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
+    def plan(self, workload: Workload, view: View) -> Profiling | None:
         if "profile" not in workload.labels:
             return None
         room = view.cpu_capacity - view.cpu_allocated
@@ -121,8 +121,8 @@ class Cluster:
         self.manager = self.make_manager(None)
         self.start()
 
-    def make_manager(self, snapshot: bytes | None) -> Manager:
-        return Manager(
+    def make_manager(self, snapshot: bytes | None) -> Core:
+        return Core(
             policy_named(self.policy, self.planner, self.contention, **self.settings),
             state=None if snapshot is None else decode_state(snapshot),
             settings=CoreSettings(keep_ended=self.keep_ended),
@@ -135,7 +135,7 @@ class Cluster:
         nonce = f"n{self.processes}"
         self.tell(self.manager.started(nonce, "0", "test", self.able))
 
-    def tell(self, *events: ev.Report | ev.Request) -> Step:
+    def tell(self, *events: ev.Report | ev.ClientRequest) -> Step:
         for event in events:
             step = self.manager.handle(self.now, event)
             for logged in step.events:
@@ -151,7 +151,7 @@ class Cluster:
     def started_keys(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(a.key for a in self.asked if isinstance(a, act.StartWorkload)))
 
-    def replayed(self, from_entry: int = 0) -> Manager:
+    def replayed(self, from_entry: int = 0) -> Core:
         """A core made from a snapshot after ``from_entry`` entries and the rest of the log."""
         manager = self.make_manager(None)
         for entry in self.log[:from_entry]:
@@ -161,7 +161,7 @@ class Cluster:
             manager.apply(entry[0], decode_event(*entry[1:]))
         return manager
 
-    def folded(self, manager: Manager) -> Manager:
+    def folded(self, manager: Core) -> Core:
         """A core of any policy and settings, once it has the whole log."""
         for time, kind, payload in self.log:
             manager.apply(time, decode_event(kind, payload))

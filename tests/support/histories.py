@@ -4,14 +4,14 @@ from tests.support.cluster import Cluster
 from tests.support.spreading import other_settings, policy_named
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, encode_state
-from wharfinger.core.pipeline import Manager, Mode
+from wharfinger.core.pipeline import Core, Mode
 from wharfinger.core.settings import CoreSettings
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.view import ClusterView
+from wharfinger.model.view import View
 from wharfinger.policies.adaptation.slack import TargetSettings
 
 
-def columns(manager: Manager) -> dict[str, object]:
+def columns(manager: Core) -> dict[str, object]:
     """What policies see, server by server."""
     view = manager.view
     numbers = (
@@ -79,7 +79,7 @@ def placed_within_capacity(cluster: Cluster) -> None:
 
 
 def _put_within_capacity(
-    view: ClusterView, before: tuple[Placement, ...], after: tuple[Placement, ...]
+    view: View, before: tuple[Placement, ...], after: tuple[Placement, ...]
 ) -> None:
     """Nothing grew beyond what its server has, and only where work is taken it came anew."""
     held = {placement.server: placement.allocation for placement in before}
@@ -102,5 +102,5 @@ def folds_alike_under_any_settings(cluster: Cluster) -> None:
     tuned = policy_named(cluster.policy, cluster.planner, cluster.contention, **other)
     tightened = CoreSettings(max_start_failures=1, max_backoff_seconds=1.5, keep_ended=1)
     for policy in (tuned, *map(policy_named, ("least-loaded", "quasar", "autoscale"))):
-        manager = Manager(policy, settings=tightened)
+        manager = Core(policy, settings=tightened)
         assert encode_state(cluster.folded(manager).state) == end, policy.name

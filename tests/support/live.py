@@ -137,7 +137,7 @@ class LiveManager:
         return output if status == 0 else errors
 
     def submit(self, *manifests: dict[str, Any]) -> str:
-        """Hand in workloads, all in one file."""
+        """Submit workloads, all in one file."""
         return self.run("submit", "-f", "-", text=as_file(*manifests))
 
     def workloads(self) -> dict[str, dict[str, Any]]:

@@ -25,7 +25,7 @@ from tests.support.stories import STORIES, Story, classified, like, measured, ra
 from wharfinger import __version__
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, decode_state
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Placement
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
@@ -241,9 +241,9 @@ def simulated(spec: RunSpec) -> Recorded:
 class Narrow(Story):
     """Lets in as few as can wait, so that somebody is rejected."""
 
-    def make_manager(self, snapshot: bytes | None) -> Manager:
+    def make_manager(self, snapshot: bytes | None) -> Core:
         """With an admission of two."""
-        return Manager(
+        return Core(
             policy_named(self.policy, self.planner, self.contention, max_waiting=2),
             state=None if snapshot is None else decode_state(snapshot),
             mode=self.mode,
@@ -319,7 +319,7 @@ def in_memory(seed: int) -> Recorded:
 
 def _runtime(folder: Path, engine: FaultyEngine, clock: Callable[[], float]) -> Runtime:
     runtime = Runtime(
-        lambda state: Manager(make_policy("least-loaded"), state=state),
+        lambda state: Core(make_policy("least-loaded"), state=state),
         engine,
         SqliteStore.open(folder),
         clock,
@@ -358,7 +358,7 @@ NAMES = (*SIMULATED, *TOLD)
 _WORDS_OF_0_1 = {"migrated": "moved", "unchanged": "kept"}
 
 
-def summary_of(manager: Manager) -> dict[str, Any]:
+def summary_of(manager: Core) -> dict[str, Any]:
     """What the core knows, in words that people read and that hang on no class's name."""
     state = manager.state
     return {

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from wharfinger.errors import InvalidInput, StoreDamaged
-from wharfinger.simulator.results.outcome import Fate, Outcome, Series
+from wharfinger.simulator.results.outcome import JobOutcome, Outcome, Series
 
 BETTER = {"oracle": 0.3, "quasar": 0.25, "least-loaded": 0.1}
 """How much better than ``random`` a policy does; those that are absent, as that."""
@@ -61,9 +61,9 @@ def simulate(spec: Any) -> Outcome:
     )
 
 
-def fate(name: str, performance: float, type_: str = "batch") -> Fate:
+def fate(name: str, performance: float, type_: str = "batch") -> JobOutcome:
     """Of one that ran."""
-    return Fate(
+    return JobOutcome(
         name=name,
         application="application",
         type=type_,
@@ -132,7 +132,7 @@ def one_is_killed(spec: Any) -> Outcome:
 
 
 def never_ends(spec: Any) -> Outcome:
-    """Says in the folder that is the spec's scenario that it runs, and goes on for ever."""
+    """Says in the folder that is the spec's scenario that it runs, and goes on forever."""
     Path(spec.scenario, f"{spec.policy}-{spec.seed}").touch()
     while True:
         signal.pause()

@@ -7,8 +7,8 @@ from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.estimation import ProfilingPlanner
 from wharfinger.core.seams.policy import Policy
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage
+from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import misfit, refuse
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.policies.registry import (
@@ -31,7 +31,7 @@ class Spreading(LeastLoaded):
     def __init__(self, *, follows_load: bool) -> None:
         self.name = "spreading-by-load" if follows_load else "spreading-by-pace"
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         need = request.reserved(view.capabilities)
         names = _others(request, need, view, ())[: _most(request, view)]
         if not names:
@@ -39,13 +39,13 @@ class Spreading(LeastLoaded):
         return self._plan(Stage.PLACEMENT, tuple(Placement(name, need) for name in names))
 
     def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse | None:
         off, load = request.off_target, request.load
         if off is None and load is None:
             return super().resize(request, placements, view)
-        short = load > 0.7 if load is not None else off.pace < 0.7
-        spare = load < 0.3 if load is not None else off.pace > 1
+        short = load > 0.7 if load is not None else off.normalized < 0.7
+        spare = load < 0.3 if load is not None else off.normalized > 1
         need = request.reserved(view.capabilities)
         others = [Placement(name, need) for name in _others(request, need, view, placements)[:1]]
         if spare:
@@ -58,10 +58,10 @@ class Spreading(LeastLoaded):
             return refuse(self.name, request, need, view)
         return self._plan(Stage.ADAPTATION, after)
 
-    def _plan(self, stage: Stage, placements: tuple[Placement, ...]) -> Plan:
+    def _plan(self, stage: Stage, placements: tuple[Placement, ...]) -> Place:
         message = f"on {len(placements)} servers"
         decision = Decision(stage, self.name, True, ReasonCode.OK, message)
-        return Plan(placements, decision)
+        return Place(placements, decision)
 
 
 def _halved(placement: Placement) -> Placement:
@@ -70,9 +70,9 @@ def _halved(placement: Placement) -> Placement:
 
 
 def _others(
-    request: PlacementRequest,
+    request: Request,
     need: Allocation,
-    view: ClusterView,
+    view: View,
     placements: tuple[Placement, ...],
 ) -> list[str]:
     """Servers with room where it is not."""
@@ -83,7 +83,7 @@ def _others(
     return [view.names[row] for row in rows if view.names[row] not in here]
 
 
-def _most(request: PlacementRequest, view: ClusterView) -> int:
+def _most(request: Request, view: View) -> int:
     most = view.capabilities.max_servers_per_workload
     return min(most, request.workload.scale.max_servers)
 

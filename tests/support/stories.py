@@ -26,7 +26,7 @@ from wharfinger.model.profile import (
     Measurements,
     ProfilingPlan,
 )
-from wharfinger.model.view import ClusterView
+from wharfinger.model.view import View
 from wharfinger.model.workload import Target, Workload
 from wharfinger.service import cluster, explanations, workloads
 
@@ -40,7 +40,7 @@ class ProfileTargets:
 
     name = "joint-profiling"
 
-    def plan(self, wanted: Workload, view: ClusterView) -> Profiling | None:
+    def plan(self, wanted: Workload, view: View) -> Profiling | None:
         if wanted.best_effort or wanted.target is None:
             message = "it has no target to be sized for: a cold start"
             return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message))

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from tests.support.cluster import MIB, server
 from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.view import Capabilities, ClusterView
+from wharfinger.model.view import Capabilities, View
 
 NOBODY: Mapping[str, int] = MappingProxyType({})
 ABLE = Capabilities()
@@ -17,7 +17,7 @@ def seen(
     used: Mapping[str, int] = NOBODY,
     closed: tuple[str, ...] = (),
     able: Capabilities = ABLE,
-) -> ClusterView:
+) -> View:
     """Servers s0, s1, ... with so many CPUs.
 
     Args:

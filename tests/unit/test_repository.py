@@ -99,6 +99,34 @@ def test_files_are_short():
     assert not {name: lines for name, lines in lengths.items() if lines >= 800}
 
 
+MAX_NAMES, MAX_METHODS = 12, 20
+VOCABULARIES = {
+    "core/events.py": "every event that there is, each a line or two",
+    "model/workload.py": "all that a manifest states",
+    "testing/engine.py": "every promise of an engine, a registered check each",
+}
+"""Modules that are one list of many small things."""
+
+
+def public(body: list[ast.stmt]) -> list[str]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    names = dict.fromkeys(node.name for node in body if isinstance(node, kinds))
+    return [name for name in names if not name.startswith("_")]
+
+
+def test_modules_and_classes_offer_few_names():
+    crowded = {}
+    for path in SOURCES:
+        place = str(path.relative_to(ROOT / "src/wharfinger"))
+        tree = ast.parse(path.read_text())
+        if place not in VOCABULARIES and len(public(tree.body)) > MAX_NAMES:
+            crowded[place] = public(tree.body)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and len(public(node.body)) > MAX_METHODS:
+                crowded[f"{place}: {node.name}"] = public(node.body)
+    assert not crowded
+
+
 def function_lengths() -> dict[str, int]:
     """Lines of each function in src/, without its docstring."""
     lengths = {}

@@ -21,7 +21,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import PROFILED_SOURCES, FurtherRun, ProfilingPlan
-from wharfinger.model.view import ClusterView
+from wharfinger.model.view import View
 from wharfinger.model.workload import ProfileMode, Workload, WorkloadType
 
 MAX_RUNS = 4
@@ -55,7 +55,7 @@ class JointPlanner:
         self._sources = sources
         self._beside = beside
 
-    def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
+    def plan(self, workload: Workload, view: View) -> Profiling | None:
         """A plan for a copy where one can and may be made; else it makes a cold start."""
         why_not = _why_no_copy(workload, view)
         if why_not:
@@ -95,7 +95,7 @@ class JointPlanner:
         return Profiling(self._decision(_described(plan)), plan)
 
     def _worth(
-        self, type_: WorkloadType, row: int, room: NDArray[np.int64], view: ClusterView
+        self, type_: WorkloadType, row: int, room: NDArray[np.int64], view: View
     ) -> list[int]:
         """Allocations to choose from, ascending, in thousandths of a CPU.
 
@@ -120,7 +120,7 @@ class JointPlanner:
     def _decision(self, message: str) -> Decision:
         return Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message)
 
-    def _no_room(self, view: ClusterView) -> Decision:
+    def _no_room(self, view: View) -> Decision:
         busy = int((view.copies > 0).sum())
         return Decision(
             Stage.PROFILING,
@@ -135,7 +135,7 @@ class JointPlanner:
 
 
 def _places(
-    row: int, cpu_millicpus: int, room: NDArray[np.int64], view: ClusterView
+    row: int, cpu_millicpus: int, room: NDArray[np.int64], view: View
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Servers of the platform at ``row``, itself first; of each platform the one with most room."""
     here = view.platform[row]
@@ -148,7 +148,7 @@ def _places(
     return tuple(view.names[at] for at in alike), others
 
 
-def _room(memory_bytes: int, view: ClusterView) -> NDArray[np.int64]:
+def _room(memory_bytes: int, view: View) -> NDArray[np.int64]:
     """(S,) CPU that is free for a copy, in thousandths; 0 where none may be made."""
     fits = (view.memory_capacity - view.memory_allocated >= memory_bytes) & (
         view.accepting.astype(np.bool_) & (view.copies == 0) & (view.unsettled == 0)
@@ -156,7 +156,7 @@ def _room(memory_bytes: int, view: ClusterView) -> NDArray[np.int64]:
     return np.where(fits, view.cpu_capacity - view.cpu_allocated, 0)
 
 
-def _holds_two(cpu_millicpus: int, memory_bytes: int, row: int, view: ClusterView) -> bool:
+def _holds_two(cpu_millicpus: int, memory_bytes: int, row: int, view: View) -> bool:
     cpu_free = view.cpu_capacity[row] - view.cpu_allocated[row]
     memory_free = view.memory_capacity[row] - view.memory_allocated[row]
     return bool(cpu_free >= 2 * cpu_millicpus and memory_free >= 2 * memory_bytes)
@@ -173,7 +173,7 @@ def _described(plan: ProfilingPlan) -> str:
     return message
 
 
-def _why_no_copy(workload: Workload, view: ClusterView) -> str:
+def _why_no_copy(workload: Workload, view: View) -> str:
     """Empty where a copy can and may be made."""
     if workload.best_effort:
         return "best-effort work is never copied"

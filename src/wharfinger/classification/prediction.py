@@ -14,7 +14,7 @@ from wharfinger.classification.axis import UNKNOWN_STD
 from wharfinger.classification.slo_throughput import at_bound, latency_under
 from wharfinger.model.arrays import Array
 from wharfinger.model.decisions import Interval, Term
-from wharfinger.model.performance import MAX_PACE, Quantity
+from wharfinger.model.performance import MAX_NORMALIZED, Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate, quantile
 from wharfinger.model.workload import Target, Workload
 
@@ -42,17 +42,17 @@ class TargetPart:
     begun_seconds: float = 0.0
     decides: bool = True
 
-    def pace(self, cpu_millicpus: int) -> Estimate:
+    def normalized(self, cpu_millicpus: int) -> Estimate:
         """Performance over target with so much CPU."""
         estimate = self.curve.at(cpu_millicpus)
         mean = self.factor / estimate.mean if self.inverse else self.factor * estimate.mean
-        return Estimate(min(mean, MAX_PACE), estimate.std)
+        return Estimate(min(mean, MAX_NORMALIZED), estimate.std)
 
-    def paces(self, cpu_millicpus: Sequence[int]) -> tuple[list[float], list[float]]:
-        """The means and deviations of ``pace`` for many allocations."""
+    def normalized_over(self, cpu_millicpus: Sequence[int]) -> tuple[list[float], list[float]]:
+        """The means and deviations of ``normalized`` for many allocations."""
         means, stds = self.curve.over(cpu_millicpus)
         over = [self.factor / mean if self.inverse else self.factor * mean for mean in means]
-        return [min(pace, MAX_PACE) for pace in over], stds
+        return [min(normalized, MAX_NORMALIZED) for normalized in over], stds
 
 
 def parts_of(
@@ -75,7 +75,7 @@ def parts_of(
     total = workload.measure.progress_total or classification.total
     if rate and total and target.completion_seconds:
         left_seconds = target.completion_seconds - waited_seconds - START_SECONDS
-        factor = max(left_seconds, 1 / MAX_PACE) / total
+        factor = max(left_seconds, 1 / MAX_NORMALIZED) / total
         begun = waited_seconds + START_SECONDS
         parts.append(TargetPart(rate, factor, term=Term.RATE, work=total, begun_seconds=begun))
     return parts
@@ -129,35 +129,35 @@ def performance_with(
     return terms
 
 
-def pace_with(parts: list[TargetPart], cpu_millicpus: int, confidence: float) -> Estimate:
+def normalized_with(parts: list[TargetPart], cpu_millicpus: int, confidence: float) -> Estimate:
     """Performance over target: that of the deciding part that is least sure to be kept."""
     z = quantile(confidence)
-    paces = [part.pace(cpu_millicpus) for part in parts if part.decides]
-    return min(paces, key=lambda estimate: log(estimate.mean) - z * estimate.std)
+    estimates = [part.normalized(cpu_millicpus) for part in parts if part.decides]
+    return min(estimates, key=lambda estimate: log(estimate.mean) - z * estimate.std)
 
 
-def paces_with(
+def normalized_over(
     parts: list[TargetPart], cpu_millicpus: Sequence[int], confidence: float
 ) -> tuple[list[float], list[float]]:
-    """The means and deviations of ``pace_with`` for many allocations."""
+    """The means and deviations of ``normalized_with`` for many allocations."""
     z = quantile(confidence)
-    of_parts = [part.paces(cpu_millicpus) for part in parts if part.decides]
+    of_parts = [part.normalized_over(cpu_millicpus) for part in parts if part.decides]
     if len(of_parts) == 1:
         return of_parts[0]
     means, stds = [], []
     for at in range(len(cpu_millicpus)):
-        paces = [(mean[at], std[at]) for mean, std in of_parts]
-        mean, std = min(paces, key=lambda pace: log(pace[0]) - z * pace[1])
+        estimates = [(mean[at], std[at]) for mean, std in of_parts]
+        mean, std = min(estimates, key=lambda one: log(one[0]) - z * one[1])
         means.append(mean)
         stds.append(std)
     return means, stds
 
 
-def reached_probability(pace: Estimate, wanted: float = 1.0) -> float:
+def reached_probability(normalized: Estimate, wanted: float = 1.0) -> float:
     """That performance over target is at least ``wanted``."""
-    if pace.std == 0:
-        return float(pace.mean >= wanted)
-    return 0.5 * (1 + erf((log(pace.mean) - log(wanted)) / pace.std / sqrt(2)))
+    if normalized.std == 0:
+        return float(normalized.mean >= wanted)
+    return 0.5 * (1 + erf((log(normalized.mean) - log(wanted)) / normalized.std / sqrt(2)))
 
 
 def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Array, Array]:
@@ -179,6 +179,6 @@ def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Ar
 _UNKNOWN = Estimate(1.0, UNKNOWN_STD)
 
 
-def worse_by(pace: Estimate, drop: float, variance: float) -> Estimate:
+def worse_by(normalized: Estimate, drop: float, variance: float) -> Estimate:
     """A prediction beside neighbors that take so much off the logarithm."""
-    return Estimate(pace.mean * exp(-drop), sqrt(pace.std**2 + variance))
+    return Estimate(normalized.mean * exp(-drop), sqrt(normalized.std**2 + variance))

@@ -6,9 +6,9 @@ import shlex
 from pathlib import Path
 
 from wharfinger.catalog import campaign
-from wharfinger.catalog.quiet import Disturbance, watch
 from wharfinger.catalog.known_files import site_directory
 from wharfinger.catalog.listing import Program, chosen
+from wharfinger.catalog.quiet import Disturbance, watch
 from wharfinger.cli import format as fmt
 from wharfinger.cli.main import FAILED, OK
 from wharfinger.cli.output import Record, column, show, table

@@ -22,7 +22,7 @@ from wharfinger.contention.pair_table import PairRows
 from wharfinger.core.seams.contention import POINTS, Array, Assessment, ContentionCost, LogEstimates
 from wharfinger.model.pairs import PairProfile, profile_on
 from wharfinger.model.profile import quantile
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 
 _UNKNOWN = -2
 """Index of a basis that no resident has; that of a server without profiles is -1."""
@@ -60,7 +60,7 @@ class PairTable(PairRows):
         super().__init__()
         self._settings = settings
 
-    def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
+    def assess(self, request: Request, view: View, confidence: float) -> Assessment:
         """By the newcomer's profile, where a resident has one."""
         known, servers = request.classification, len(view.names)
         if not self.bases or known is None or not known.pairs or not servers:
@@ -125,8 +125,8 @@ class PairAssessment(Assessment):
     def __init__(
         self,
         newcomer: Newcomer,
-        request: PlacementRequest,
-        view: ClusterView,
+        request: Request,
+        view: View,
         rows: PairRows,
         confidence: float,
         settings: PairSettings,

@@ -31,7 +31,7 @@ from wharfinger.core.seams.contention import (
 )
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate, quantile
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 from wharfinger.native import add_drop, add_exceeded
 
 SOURCES = tuple(SharedResource)
@@ -100,7 +100,7 @@ class SourceTable(ContentionTable):
             self._levels[:, :, -1] = ALONE[:, None]
             close_up(self._is_pressed, row)
 
-    def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
+    def assess(self, request: Request, view: View, confidence: float) -> Assessment:
         """By those scores of the newcomer that are known."""
         known, servers = request.classification, len(view.names)
         if known is None or not (known.tolerated or known.caused):
@@ -163,7 +163,7 @@ class SourceAssessment(Assessment):
         known: Classification,
         best_effort: bool,
         levels: Array,
-        view: ClusterView,
+        view: View,
         confidence: float,
         settings: SourceSettings,
     ) -> None:

@@ -19,7 +19,7 @@ from wharfinger.core.seams.contention import (
     Score,
 )
 from wharfinger.model.profile import Classification, Estimate
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 
 _Answer = TypeVar("_Answer")
 
@@ -61,7 +61,7 @@ class CombinedTable(ContentionTable):
         for table in self._tables:
             table.drop(row)
 
-    def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
+    def assess(self, request: Request, view: View, confidence: float) -> Assessment:
         """By those that are informed about the newcomer."""
         assessments = [table.assess(request, view, confidence) for table in self._tables]
         informed = [assessment for assessment in assessments if assessment.informed]

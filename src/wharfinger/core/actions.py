@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from wharfinger.model.allocation import Placement
 from wharfinger.model.profile import Measurements, ProfilingPlan
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Workload
 
 
@@ -124,8 +124,8 @@ class DecidePlacement:
 
     key: str
     decider: str
-    request: PlacementRequest
-    snapshot: ClusterView
+    request: Request
+    snapshot: View
 
 
 EngineAction = (

@@ -193,12 +193,12 @@ class HistoryLost:
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """The time has come for which the core asked (``Manager.wake_at``)."""
+    """The time has come for which the core asked (``Core.wake_at``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSubmitted:
-    """A user handed in a workload."""
+    """A user submitted a workload."""
 
     workload: Workload
 
@@ -476,7 +476,7 @@ Report = (
     | AcquisitionFailed
     | PlacementProposed
 )
-Request = (
+ClientRequest = (
     ManagerStarted
     | HistoryLost
     | TimePassed
@@ -510,4 +510,4 @@ DecisionEvent = (
     | PlacementDelegated
     | PlacementConflicted
 )
-Event = Report | Request | DecisionEvent
+Event = Report | ClientRequest | DecisionEvent

@@ -1,6 +1,6 @@
 """The fold: how each event changes the state. Nothing is decided or computed here.
 
-``Manager`` calls ``apply`` with what it decided; a replay calls it alone. It reads events, state
+``Core`` calls ``apply`` with what it decided; a replay calls it alone. It reads events, state
 and the settings that are logged, never the program's own: a log always gives the same state.
 """
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.pipeline import Manager, Step
+from wharfinger.core.pipeline import Core, Step
 from wharfinger.core.ports import PORTS, Port, unanswerable
 
 Perform = Callable[[act.Action], object]
@@ -28,7 +28,7 @@ class Loop:
 
     def __init__(
         self,
-        core: Manager,
+        core: Core,
         log: Log,
         ports: Mapping[Port, Perform],
         answered: Callable[[Iterable[ev.Report]], object],
@@ -38,7 +38,7 @@ class Loop:
         self._answered = answered
         self._perform = {kind: ports[port] for kind, port in PORTS.items() if port in ports}
 
-    def turn(self, now: float, events: Iterable[ev.Report | ev.Request]) -> list[Step]:
+    def turn(self, now: float, events: Iterable[ev.Report | ev.ClientRequest]) -> list[Step]:
         """Decide, log, then act.
 
         Args:

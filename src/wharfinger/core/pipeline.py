@@ -1,6 +1,6 @@
 """The decision core: one event in, what to log and what to do out.
 
-``Manager._decide`` is the pipeline, in reading order. The runtime calls ``handle`` with each report
+``Core._decide`` is the pipeline, in reading order. The runtime calls ``handle`` with each report
 and request, appends ``Step.events`` to the log, and only then carries out ``Step.actions``. A
 replay calls ``apply`` with each logged event.
 """
@@ -32,9 +32,9 @@ from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.core.triggers import is_news
 from wharfinger.errors import Conflict, NotFound
 from wharfinger.model.allocation import Placement
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage, recommended
+from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage, recommended
 from wharfinger.model.profile import Measurements
-from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Workload
 
 UNTIL_SERVERS_CHANGE = frozenset({ReasonCode.TOO_LARGE, ReasonCode.TARGET_TOO_HIGH})
@@ -62,7 +62,7 @@ class Mode(StrEnum):
     """It says so, and does nothing: starts, profiles, resizes and moves nothing."""
 
 
-class Manager:
+class Core:
     """The core. Deterministic: the same state and events give the same steps.
 
     Args:
@@ -97,11 +97,11 @@ class Manager:
     # --- in and out ----------------------------------------------------------------------
 
     @property
-    def view(self) -> ClusterView:
+    def view(self) -> View:
         """The cluster as policies see it now."""
         return self._residents.view()
 
-    def handle(self, now: float, event: ev.Report | ev.Request) -> Step:
+    def handle(self, now: float, event: ev.Report | ev.ClientRequest) -> Step:
         """Decide what follows from one report or request; ``now`` in seconds since the epoch."""
         if not is_news(self._cluster, event):
             return Step((), ())
@@ -187,7 +187,7 @@ class Manager:
         if record.workload.run != workload.run or record.workload.type != workload.type:
             raise Conflict(
                 f"workload {workload.name!r}: its type and program can't be changed; "
-                "delete it and hand it in again"
+                "delete it and submit it again"
             )
 
     def find(self, name: str) -> WorkloadRecord:
@@ -217,7 +217,7 @@ class Manager:
         """What would be decided, on a copy of the state, if it were submitted or tried now."""
         known = self.state.workloads.get(workload.name)
         state = decode_state(encode_state(self.state))
-        fork = Manager(self.policy, state=state, settings=self._settings, mode=self.mode)
+        fork = Core(self.policy, state=state, settings=self._settings, mode=self.mode)
         request = ev.WorkloadSubmitted(workload) if known is None else ev.WorkloadUpdated(workload)
         if self.state.synced:
             # Which workloads wait for room, and block others, is derived by trying.
@@ -403,7 +403,7 @@ class Manager:
             self._ask_admission(now, record, request, view)
 
     def _ask_admission(
-        self, now: float, record: WorkloadRecord, request: PlacementRequest, view: AdmissionView
+        self, now: float, record: WorkloadRecord, request: Request, view: AdmissionView
     ) -> None:
         """Whether it is admitted, before anything is spent on it; then, classified, its queue."""
         admission, submitted = self.policy.admission, record.phase is Phase.SUBMITTED
@@ -415,7 +415,7 @@ class Manager:
                 self._record(now, ev.WorkloadQueued(record.name, queue, decision, review_at))
             case verdicts.WaitUntil(time, decision):
                 self._record(now, ev.WorkloadDeferred(record.name, decision, time))
-            case Refusal(decision=decision):
+            case Refuse(decision=decision):
                 self._record(now, ev.WorkloadRejected(record.name, decision))
 
     def _review(self, now: float) -> None:
@@ -432,7 +432,7 @@ class Manager:
                     self._record(now, ev.WorkloadDiverted(record.name, queue, decision, later))
                 case verdicts.WaitUntil(time, decision) if time > now:
                     self._record(now, ev.WorkloadReviewed(record.name, decision, time))
-                case Refusal(decision=decision):
+                case Refuse(decision=decision):
                     self._record(now, ev.WorkloadRejected(record.name, decision))
                 case _:
                     self._record(now, ev.WorkloadReviewed(record.name))
@@ -518,11 +518,11 @@ class Manager:
             # Before its victims have left, its placement would name them again, or more.
             return blocks(ReasonCode.PREEMPTING)
         match self._place(now, record):
-            case Plan(placements, decision, note) if not self.recommends:
+            case Place(placements, decision, note) if not self.recommends:
                 key = self._new_key(record)
                 self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
                 self._note(now, self._note_key, note)
-            case Refusal(decision, waits_for):
+            case Refuse(decision, waits_for):
                 self._hold(now, record, decision)
                 if blocks(decision.reason):
                     return True
@@ -548,7 +548,7 @@ class Manager:
         request = self._residents.request(record, now)
         verdict = self.policy.placement.place(request, self.view)
         migrated = record.migrations > 0 and not record.start_failures
-        if isinstance(verdict, Refusal) and migrated and request.excluded:
+        if isinstance(verdict, Refuse) and migrated and request.excluded:
             return self.policy.placement.place(replace(request, excluded=frozenset()), self.view)
         return verdict
 

@@ -5,7 +5,7 @@ from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.model.profile import Estimate
-from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.view import OffTarget, Request, View
 
 
 class ClusterResidents:
@@ -19,7 +19,7 @@ class ClusterResidents:
         self.recommends = recommends
         self._note_key = f"placement:{policy.placement.name}"
 
-    def view(self) -> ClusterView:
+    def view(self) -> View:
         """The servers as columns of numbers."""
         return self._cluster.residency.columns.view(self.state.capabilities)
 
@@ -30,9 +30,9 @@ class ClusterResidents:
         *,
         off_target: OffTarget | None = None,
         load: float | None = None,
-    ) -> PlacementRequest:
+    ) -> Request:
         """What a placement is asked about a workload."""
-        return PlacementRequest(
+        return Request(
             record.workload,
             self._excluded(record) if record.excluded else frozenset(),
             off_target,
@@ -47,7 +47,7 @@ class ClusterResidents:
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
         """Rows of servers that failed to start it, unless no other is large enough."""
         servers = self.state.servers
-        need = PlacementRequest(record.workload).reserved(self.state.capabilities)
+        need = Request(record.workload).reserved(self.state.capabilities)
         others = (server for name, server in servers.items() if name not in record.excluded)
         if not any(
             server.accepting

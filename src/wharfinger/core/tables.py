@@ -11,7 +11,7 @@ from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Placement
 from wharfinger.model.arrays import frozen
 from wharfinger.model.platform import Server
-from wharfinger.model.view import Capabilities, ClusterView, Occupant
+from wharfinger.model.view import Capabilities, Occupant, View
 from wharfinger.native import LoadIndex
 
 FLAGS = ("accepting", "unsettled")
@@ -60,7 +60,7 @@ class ServerTable:
         self._unsettled_names: set[str] = set()
         self._loads = LoadIndex()
         self._shown: dict[str, Any] | None = None
-        self._view: ClusterView | None = None
+        self._view: View | None = None
 
     def __contains__(self, name: str) -> bool:
         return name in self._row
@@ -150,13 +150,13 @@ class ServerTable:
         """Names of unsettled servers, in the order of rows."""
         return sorted(self._unsettled_names, key=self._row.__getitem__)
 
-    def view(self, capabilities: Capabilities) -> ClusterView:
+    def view(self, capabilities: Capabilities) -> View:
         """The columns as a policy sees them: the same memory, not writable."""
         if self._shown is None:
             self._shown, self._view = self._show(), None
         view = self._view
         if view is None or view.capabilities is not capabilities:
-            view = ClusterView(**self._shown, capabilities=capabilities)
+            view = View(**self._shown, capabilities=capabilities)
             self._view = view
         return view
 

@@ -22,13 +22,13 @@ from wharfinger.experiments import parallel
 from wharfinger.experiments.statistics import MeanInterval, interval
 from wharfinger.files.tabular import csv_text
 from wharfinger.model.workload import WorkloadType
-from wharfinger.simulator.results.outcome import Fate, Outcome, Series
+from wharfinger.simulator.results.outcome import JobOutcome, Outcome, Series
 from wharfinger.simulator.run import RunSpec
 
 Run = Callable[[RunSpec], Outcome]
 """Simulates one run; a module's function."""
 Array = NDArray[np.float64]
-FATE_COLUMNS = ("case", "policy", "seed", *(each.name for each in dataclasses.fields(Fate)))
+JOB_COLUMNS = ("case", "policy", "seed", *(each.name for each in dataclasses.fields(JobOutcome)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ def _run(task: _Task) -> KeptRun:
     outcome = task.run(task.spec)
     if task.fates is not None:
         head = [task.group.name, task.spec.policy, outcome.seed]
-        values = ([getattr(fate, name) for name in FATE_COLUMNS[3:]] for fate in outcome.fates)
+        values = ([getattr(fate, name) for name in JOB_COLUMNS[3:]] for fate in outcome.fates)
         write_rows(task.fates, [head + each for each in values])
     return kept_of(outcome, task.group)
 

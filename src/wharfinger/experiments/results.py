@@ -119,7 +119,7 @@ def _write_runs(path: Path, result: ExperimentResult) -> None:
 
 
 def _join_fates(space: Workspace, path: Path) -> None:
-    comparison.write_rows(path, [comparison.FATE_COLUMNS])
+    comparison.write_rows(path, [comparison.JOB_COLUMNS])
     if space.fates is None or not space.fates.exists():
         return
     with path.open("ab") as file:

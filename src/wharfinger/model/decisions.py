@@ -38,7 +38,7 @@ class ReasonCode(StrEnum):
     BEHIND_OTHERS = "behind-others"
     """Others are served first and wait for room; it is looked at after them."""
     QUEUE_FULL = "queue-full"
-    """Too many wait already; rejected, the user may hand it in again later."""
+    """Too many wait already; rejected, the user may submit it again later."""
     WOULD_NOT_HELP = "would-not-help"
     """The target is missed for another reason; things stay as they are."""
     OFF_PREDICTION = "off-prediction"
@@ -147,7 +147,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class Place:
     """Where a workload goes, and why; the placement's new note, ``None`` = unchanged."""
 
     placements: tuple[Placement, ...]
@@ -156,7 +156,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class Refuse:
     """Why it can't be placed now, and what would change that.
 
     Attributes:

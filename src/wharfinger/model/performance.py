@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from wharfinger.model.workload import Target
 
-MAX_PACE = 1000.0
+MAX_NORMALIZED = 1000.0
 """Stands for a ratio whose lower part is zero: nothing is left to do, or no latency."""
 
 SATURATED_SHARE = 0.9
@@ -153,13 +153,15 @@ def meets(target: Target, tolerance: float, found: Achieved) -> bool | None:
     return None if None in verdicts else True
 
 
-def pace(target: Target, performance: Performance, submitted_at: float) -> float | None:
+def normalized_performance(
+    target: Target, performance: Performance, submitted_at: float
+) -> float | None:
     """Performance over target by its worst part; ``None`` = a part is not measured.
 
     For a completion time it is the time left over the time that the rest will take.
 
     >>> readings = {Quantity.RATE: Reading(60.0, "progress lines")}
-    >>> pace(Target(rate_per_second=80), Performance(0.0, readings), 0.0)
+    >>> normalized_performance(Target(rate_per_second=80), Performance(0.0, readings), 0.0)
     0.75
     """
     left = submitted_at + (target.completion_seconds or 0.0) - performance.measured_at
@@ -181,7 +183,7 @@ def pace(target: Target, performance: Performance, submitted_at: float) -> float
 def _ratio(over: float | None, under: float | None) -> float | None:
     if over is None or under is None:
         return None
-    return over / under if under > 0 else MAX_PACE
+    return over / under if under > 0 else MAX_NORMALIZED
 
 
 def _reaches(value: float | None, wanted: float | None, tolerance: float) -> bool | None:

@@ -73,7 +73,7 @@ class ServersByLoad(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterView:
+class View:
     """The cluster, one row per server, in the order in which the servers joined.
 
     Attributes:
@@ -121,7 +121,7 @@ class ClusterView:
         """
         return list(self.names).index(server) if self.rows is None else self.rows[server]
 
-    def snapshot(self) -> "ClusterView":
+    def snapshot(self) -> "View":
         """A copy that stays as it is, for a decision that is made elsewhere.
 
         It has neither the index by load nor the placement's own, nor names of occupants: these
@@ -148,19 +148,19 @@ class OffTarget:
     """How far a running workload is from its target, steadily.
 
     Attributes:
-        pace: Performance over target.
+        normalized: Performance over target.
         for_seconds: How long it has been above or below its target.
         estimated: The performance is a capacity estimate, by its idle CPU.
     """
 
-    pace: float
+    normalized: float
     for_seconds: float
     cpu_seconds_per_second: float | None
     estimated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementRequest:
+class Request:
     """What a policy is asked: a placement of this workload.
 
     Attributes:

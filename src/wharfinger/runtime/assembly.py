@@ -14,7 +14,7 @@ from wharfinger.catalog.known_files import load_known
 from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.core.events import ManagerStarted
-from wharfinger.core.pipeline import Manager, Mode
+from wharfinger.core.pipeline import Core, Mode
 from wharfinger.core.ports import Port, Service
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import ManagerState
@@ -118,8 +118,8 @@ def assemble(
         service = ClassifierService(classifier)
         behind[Port.CLASSIFIER], learns = service, service.learn
 
-    def make_manager(state: ManagerState | None) -> Manager:
-        return Manager(policy, state=state, mode=mode)
+    def make_manager(state: ManagerState | None) -> Core:
+        return Core(policy, state=state, mode=mode)
 
     try:
         return Runtime(make_manager, engine, store, clock, services=behind, learns=learns)
@@ -149,7 +149,7 @@ def _policy(options: Options, started: ManagerStarted | None = None) -> Policy:
     )
 
 
-def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None], Manager]:
+def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None], Core]:
     """Makes the core that led a log, for ``replay``; its policy is the log's.
 
     Classifications are in the log; what the planner measures depends on the known programs, so
@@ -164,11 +164,11 @@ def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None],
     def planner() -> JointPlanner:
         return JointPlanner(Classifier(load_known(options.known).matrices).classifications)
 
-    def make(started: ManagerStarted, state: ManagerState | None) -> Manager:
+    def make(started: ManagerStarted, state: ManagerState | None) -> Core:
         policy = _policy(options, started)
         if bundle_of(started.policy).estimates:
             policy = replace(policy, estimation=planner())
-        return Manager(policy, state=state, mode=mode)
+        return Core(policy, state=state, mode=mode)
 
     return make
 

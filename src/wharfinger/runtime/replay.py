@@ -14,13 +14,13 @@ from typing import get_args
 
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, encode_event
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.state import ManagerState
 from wharfinger.errors import InvalidInput
 from wharfinger.runtime.state_directory import StateDirectory
 from wharfinger.store.sqlite import SqliteStore
 
-CAUSES = (*get_args(ev.Report), *get_args(ev.Request))
+CAUSES = (*get_args(ev.Report), *get_args(ev.ClientRequest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Replay:
     difference: Difference | None
 
 
-MakeManager = Callable[[ev.ManagerStarted, ManagerState | None], Manager]
+MakeManager = Callable[[ev.ManagerStarted, ManagerState | None], Core]
 
 
 def replay(log: Iterable[LogEntry], make_manager: MakeManager) -> Replay:
@@ -93,7 +93,7 @@ def replay(log: Iterable[LogEntry], make_manager: MakeManager) -> Replay:
         InvalidInput: The log does not begin with a manager's start.
     """
     entries = iter(log)
-    manager: Manager | None = None
+    manager: Core | None = None
     steps = decisions = managers = workloads = seen = 0
     for entry in entries:
         cause = entry.event

@@ -19,7 +19,7 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
 from wharfinger.core.loop import Loop, Perform
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.ports import OF_AN_ENGINE, Port, Service
 from wharfinger.core.state import SCHEMA, ManagerState
 from wharfinger.engines.base import Engine
@@ -31,7 +31,7 @@ from wharfinger.store.base import NewEntry, Store
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-MakeManager = Callable[[ManagerState | None], Manager]
+MakeManager = Callable[[ManagerState | None], Core]
 Learns = Callable[[Workload, Measurements], None]
 
 
@@ -99,7 +99,7 @@ class Runtime:
         self._loop = Loop(self._rebuild(), self._append, ports, self._backlog_reports)
 
     @property
-    def manager(self) -> Manager:
+    def manager(self) -> Core:
         """The core; another one after a fault of the store."""
         return self._loop.core
 
@@ -248,7 +248,7 @@ class Runtime:
 
     # --- the one way in ------------------------------------------------------------------------
 
-    def _attempt(self, events: Sequence[ev.Request], *, urgent: bool = False) -> None:
+    def _attempt(self, events: Sequence[ev.ClientRequest], *, urgent: bool = False) -> None:
         """Process requests; when they can't be logged, it is as if they had never come."""
         try:
             self._process(events, urgent=urgent)
@@ -256,7 +256,7 @@ class Runtime:
             self._recover()
             raise
 
-    def _process(self, events: Iterable[ev.Report | ev.Request], *, urgent: bool) -> None:
+    def _process(self, events: Iterable[ev.Report | ev.ClientRequest], *, urgent: bool) -> None:
         """Decide, log durably, then act."""
         self._ahead, self._urgent = True, urgent
         steps = self._loop.turn(self._clock(), events)
@@ -324,7 +324,7 @@ class Runtime:
             raise WharfingerError(f"the event log can't be read again: {error}") from error
         self._ahead = False
 
-    def _rebuild(self) -> Manager:
+    def _rebuild(self) -> Core:
         """The core as the log has it: the newest snapshot, and what came after."""
         snapshot = self.store.latest_snapshot()
         manager = self._make_manager(None if snapshot is None else decode_state(snapshot.payload))

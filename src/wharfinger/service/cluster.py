@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import Field
 
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.service.models import ApiModel, Cpus, span_seconds
 from wharfinger.service.workloads import WorkloadModel, residents, workload
@@ -81,13 +81,13 @@ class QueueModel(ApiModel):
     oldest_wait_seconds: float | None = Field(description="The longest wait; `null` = none waits.")
 
 
-def servers(manager: Manager) -> list[ServerModel]:
+def servers(manager: Core) -> list[ServerModel]:
     """Every server, in the order in which they joined."""
     rows = {name: row for row, name in enumerate(manager.view.names)}
     return [_server(ServerModel, manager, rows[name], name) for name in manager.state.servers]
 
 
-def server_detail(manager: Manager, name: str, now: float) -> ServerDetail | None:
+def server_detail(manager: Core, name: str, now: float) -> ServerDetail | None:
     """One server and its residents; ``None`` where there is none of that name."""
     if name not in manager.state.servers:
         return None
@@ -96,7 +96,7 @@ def server_detail(manager: Manager, name: str, now: float) -> ServerDetail | Non
     return _server(ServerDetail, manager, row, name, residents=told)
 
 
-def _server(model: type[_S], manager: Manager, row: int, name: str, **others: object) -> _S:
+def _server(model: type[_S], manager: Core, row: int, name: str, **others: object) -> _S:
     view, server = manager.view, manager.state.servers[name]
     return model.of(
         server,
@@ -120,7 +120,7 @@ def _server(model: type[_S], manager: Manager, row: int, name: str, **others: ob
     )
 
 
-def platforms(manager: Manager) -> list[PlatformModel]:
+def platforms(manager: Core) -> list[PlatformModel]:
     """Every platform and how many servers are of it."""
     all_servers = manager.state.servers.values()
     counts = Counter(server.platform.name for server in all_servers)
@@ -128,7 +128,7 @@ def platforms(manager: Manager) -> list[PlatformModel]:
     return [PlatformModel.of(platform, servers=counts[name]) for name, platform in distinct.items()]
 
 
-def waiting_by_queue(manager: Manager) -> dict[str, list[WorkloadRecord]]:
+def waiting_by_queue(manager: Core) -> dict[str, list[WorkloadRecord]]:
     """The workloads of each queue, in the order in which they are served."""
     waiting: dict[str, list[WorkloadRecord]] = {name: [] for name in manager.queue_lengths()}
     for record in manager.state.workloads.values():
@@ -139,7 +139,7 @@ def waiting_by_queue(manager: Manager) -> dict[str, list[WorkloadRecord]]:
     return waiting
 
 
-def queues(manager: Manager, now: float) -> list[QueueModel]:
+def queues(manager: Core, now: float) -> list[QueueModel]:
     """Every queue, in the order in which they are served."""
     return [
         QueueModel(

@@ -6,9 +6,9 @@ a target takes comes from the recorded classification, by the function with whic
 
 from pydantic import Field
 
-from wharfinger.classification.prediction import pace_with, parts_of, performance_with
+from wharfinger.classification.prediction import normalized_with, parts_of, performance_with
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.profile import Measurements, quantile
@@ -90,7 +90,7 @@ def decision(made: Decision, decided_at: float | None = None) -> DecisionModel:
 
 
 def explanation(
-    manager: Manager, record: WorkloadRecord, now: float, used: UsageModel | None = None
+    manager: Core, record: WorkloadRecord, now: float, used: UsageModel | None = None
 ) -> Explanation:
     """Why a workload is where it is."""
     return Explanation(
@@ -125,7 +125,7 @@ def _need(record: WorkloadRecord, now: float) -> list[NeedPoint]:
     measured = {cpu for row in measurements.performance.values() for cpu in row}
     points = []
     for cpu in sorted(columns):
-        expected = bounds(pace_with(parts, cpu, confidence), quantile(confidence))
+        expected = bounds(normalized_with(parts, cpu, confidence), quantile(confidence))
         points.append(
             NeedPoint.of(
                 cpus=cpu,
@@ -138,7 +138,7 @@ def _need(record: WorkloadRecord, now: float) -> list[NeedPoint]:
     return points
 
 
-def _waiting(manager: Manager, record: WorkloadRecord, now: float) -> WaitingModel:
+def _waiting(manager: Core, record: WorkloadRecord, now: float) -> WaitingModel:
     queue = waiting_by_queue(manager)[record.queue]
     previews = [
         made

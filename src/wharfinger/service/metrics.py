@@ -10,7 +10,7 @@ from statistics import fmean
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.state import AdjustmentKind
 from wharfinger.model.decisions import Term
 from wharfinger.service import cluster
@@ -34,7 +34,7 @@ class ManagerCollector:
     The log can still grow by ``room_bytes``; times are seconds since the epoch.
     """
 
-    manager: Manager
+    manager: Core
     last_sequence: int
     room_bytes: int
     start_time: float

@@ -12,7 +12,14 @@ from pydantic import ConfigDict, Field
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Prediction, Term
-from wharfinger.model.performance import NOTHING, Achieved, Quantity, achieved, meets, pace
+from wharfinger.model.performance import (
+    NOTHING,
+    Achieved,
+    Quantity,
+    achieved,
+    meets,
+    normalized_performance,
+)
 from wharfinger.service.models import ApiModel, Timestamp, span_seconds
 
 SETTLED_SECONDS = 20.0
@@ -139,7 +146,7 @@ class TargetStatus:
             return target.completion_seconds / took if took else None
         if self.performance is None:
             return None
-        return pace(target, self.performance, record.submitted_at)
+        return normalized_performance(target, self.performance, record.submitted_at)
 
     def in_targets_terms(self) -> Achieved | None:
         """What is achieved of what the target states; ``None`` = nothing."""

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from wharfinger import errors
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.service.driver import Driver
 from wharfinger.service.models import ErrorAnswer, ErrorDetail
 
@@ -52,7 +52,7 @@ async def _driver(request: Request) -> Driver:
     return cast("Driver", request.app.state.driver)
 
 
-async def _core(request: Request) -> Manager:
+async def _core(request: Request) -> Core:
     return (await _driver(request)).runtime.manager
 
 
@@ -62,7 +62,7 @@ async def _process(request: Request) -> ManagerProcess:
 
 WaitSeconds = Annotated[float, Query(ge=0, le=30, description="Wait so long for something new.")]
 TheDriver = Annotated[Driver, Depends(_driver)]
-TheCore = Annotated[Manager, Depends(_core)]
+TheCore = Annotated[Core, Depends(_core)]
 TheProcess = Annotated[ManagerProcess, Depends(_process)]
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import AliasPath, Field
 
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.engines.base import Usage
 from wharfinger.manifest import workload_to_manifest
@@ -182,7 +182,7 @@ def _workload(model: type[_W], record: WorkloadRecord, now: float, **others: obj
 
 
 def usage(
-    manager: Manager, record: WorkloadRecord, used: Usage, measured_at_seconds: float, now: float
+    manager: Core, record: WorkloadRecord, used: Usage, measured_at_seconds: float, now: float
 ) -> UsageModel:
     """What one running workload uses, and its performance."""
     status = TargetStatus(record, now)
@@ -199,7 +199,7 @@ def usage(
     )
 
 
-def residents(manager: Manager, server: str) -> list[WorkloadRecord]:
+def residents(manager: Core, server: str) -> list[WorkloadRecord]:
     """The workloads that hold resources on a server."""
     return [
         record

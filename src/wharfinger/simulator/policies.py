@@ -19,7 +19,7 @@ from wharfinger.classification.planner import JointPlanner
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.seams.policy import Policy
 from wharfinger.errors import InvalidInput, WharfingerError
 from wharfinger.model.configuration import Configuration
@@ -60,7 +60,7 @@ class Estimates:
     classify: Answer
     takes_stated: bool = False
 
-    def decide_for(self, manager: Manager) -> None:
+    def decide_for(self, manager: Core) -> None:
         """This core asks it from now on: one that looks at the truth has to see all residents."""
         if isinstance(self.policy.placement, GreedyOracle):
             self.policy.placement.watch(manager)

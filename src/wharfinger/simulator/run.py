@@ -19,7 +19,7 @@ from wharfinger import __version__
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.loop import Loop, Perform
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.ports import OF_AN_ENGINE, Port, unanswerable
 from wharfinger.core.seams.placement import PlacementPolicy, ServerIndex
 from wharfinger.core.seams.verdicts import PlacementVerdict
@@ -27,8 +27,8 @@ from wharfinger.core.settings import CoreSettings
 from wharfinger.core.state import ManagerState
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Placement
-from wharfinger.model.decisions import Plan, Refusal
-from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.decisions import Place, Refuse
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.runtime.replay import Replay, replay
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.cluster.provisioner import SimulatedProvisioner
@@ -36,13 +36,13 @@ from wharfinger.simulator.engine import SimulatedEngine
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.policies import Estimates, estimates_for
-from wharfinger.simulator.results.outcome import Fate, Outcome
+from wharfinger.simulator.results.outcome import JobOutcome, Outcome
 from wharfinger.simulator.results.recording import Recording, read_recording
 from wharfinger.simulator.results.report import (
     UNFINISHED,
     Effort,
-    fate_of,
     ideal_seconds,
+    outcome_of_job,
     summarise,
 )
 from wharfinger.simulator.results.series import Recorder
@@ -157,9 +157,9 @@ def replay_recording(path: Path) -> Replay:
     setup = prepare(spec).setup
     estimates = _estimates(spec, setup)
 
-    def make_manager(_started: ev.ManagerStarted, state: ManagerState | None) -> Manager:
+    def make_manager(_started: ev.ManagerStarted, state: ManagerState | None) -> Core:
         settings = CoreSettings(keep_ended=spec.keep_ended)
-        manager = Manager(estimates.policy, settings=settings, state=state)
+        manager = Core(estimates.policy, settings=settings, state=state)
         estimates.decide_for(manager)
         return manager
 
@@ -180,7 +180,7 @@ class TimedPlacement:
         self.settings: Any = placement.settings
         self.seconds: list[float] = []
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> PlacementVerdict:
+    def place(self, request: Request, view: View) -> PlacementVerdict:
         """As the placement does."""
         began = time.perf_counter()
         verdict = self._placement.place(request, view)
@@ -188,8 +188,8 @@ class TimedPlacement:
         return verdict
 
     def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse | None:
         """As the placement does."""
         return self._placement.resize(request, placements, view)
 
@@ -216,7 +216,7 @@ class Simulation:
         self._estimates = estimates = _estimates(spec, setup)
         self.placement = TimedPlacement(estimates.policy.placement)
         policy = replace(estimates.policy, placement=self.placement)
-        manager = Manager(policy, settings=CoreSettings(keep_ended=spec.keep_ended))
+        manager = Core(policy, settings=CoreSettings(keep_ended=spec.keep_ended))
         estimates.decide_for(manager)
         self.cluster = SimulatedCluster(
             EventLoop(),
@@ -239,7 +239,7 @@ class Simulation:
                 self.cluster.ledger.recorder.capacity(machine.server.name, machine.cpu_millicpus)
         self.loop = self.cluster.loop
         self.engine = SimulatedEngine(self.cluster)
-        self._requests: deque[ev.Report | ev.Request] = deque()
+        self._requests: deque[ev.Report | ev.ClientRequest] = deque()
         self.provisioner = SimulatedProvisioner(self.cluster, setup, self._requests.append)
         self.deciders: dict[str, Decider] = {}
         ports: dict[Port, Perform] = {
@@ -258,7 +258,7 @@ class Simulation:
         self._ends: dict[str, str] = {}
 
     @property
-    def manager(self) -> Manager:
+    def manager(self) -> Core:
         """The core."""
         return self.driver.core
 
@@ -456,14 +456,14 @@ class Simulation:
 
     # --- what came of it -------------------------------------------------------------------------
 
-    def fates(self) -> tuple[Fate, ...]:
+    def fates(self) -> tuple[JobOutcome, ...]:
         """Of all that were submitted, in order of arrival."""
         now = self.loop.now
         for run in self.cluster.runs:
             run.settle(now)
         accounts = self.cluster.accounts
         return tuple(
-            fate_of(accounts[job.name], self._ends.get(job.name, UNFINISHED), now)
+            outcome_of_job(accounts[job.name], self._ends.get(job.name, UNFINISHED), now)
             for job in self.setup.jobs
             if job.name in accounts
         )

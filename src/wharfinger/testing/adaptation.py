@@ -13,7 +13,7 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_state, encode_event, encode_state
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.pipeline import Manager, Mode, Step
+from wharfinger.core.pipeline import Core, Mode, Step
 from wharfinger.core.seams.adaptation import (
     AdaptationPolicy,
     Migrate,
@@ -81,7 +81,7 @@ class _Trial:
         self._expect = Expecting(f"seed {seed}, mode {mode}: {adaptation.name}")
         self._watched = _Watched(adaptation, self._expect)
         self._policy = Policy("made-up", Feedback(), Fifo(), self._watched)
-        self.manager = Manager(self._policy)
+        self.manager = Core(self._policy)
         self._levels: dict[str, float] = {}
 
     def run(self, periods: int) -> None:
@@ -104,7 +104,7 @@ class _Trial:
             if (due := self.manager.wake_at(self.now)) is not None and due <= self.now:
                 self.handle(ev.TimePassed())
 
-    def handle(self, event: ev.Report | ev.Request) -> None:
+    def handle(self, event: ev.Report | ev.ClientRequest) -> None:
         """The core decides, and so would two that take over now; then the engine does all."""
         before = encode_state(self.manager.state)
         others = [self._fork(before).handle(self.now, event) for _ in range(2)]
@@ -118,8 +118,8 @@ class _Trial:
             for report in _answers(action):
                 self.handle(report)
 
-    def _fork(self, state: bytes) -> Manager:
-        return Manager(self._policy, state=decode_state(state), mode=self.manager.mode)
+    def _fork(self, state: bytes) -> Core:
+        return Core(self._policy, state=decode_state(state), mode=self.manager.mode)
 
     def _measure(self, server: str) -> None:
         records = self.manager.residents_of(server)

@@ -17,7 +17,7 @@ from wharfinger.core.seams.contention import (
     ContentionTable,
     Resident,
 )
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 from wharfinger.testing.harness import Expecting
 from wharfinger.testing.policy import PLATFORMS, make_request, make_residents, make_view
 
@@ -56,8 +56,8 @@ class _Trial:
 
     model: ContentionModel
     servers: Sequence[_Server]
-    view: ClusterView
-    newcomers: Sequence[PlacementRequest]
+    view: View
+    newcomers: Sequence[Request]
     expect: Expecting
 
     def table(self, servers: Sequence[_Server]) -> ContentionTable:
@@ -106,9 +106,7 @@ def _draw(random: Random, platform: str) -> _Server:
     return _Server(random.choice((platform, platform, platform, None)), residents)
 
 
-def answers(
-    table: ContentionTable, view: ClusterView, newcomers: Sequence[PlacementRequest]
-) -> list[object]:
+def answers(table: ContentionTable, view: View, newcomers: Sequence[Request]) -> list[object]:
     """All that a table says of some newcomers, and of every row."""
     return [
         *([_assessed(table, view, newcomer) for newcomer in newcomers]),
@@ -116,7 +114,7 @@ def answers(
     ]
 
 
-def _assessed(table: ContentionTable, view: ClusterView, newcomer: PlacementRequest) -> object:
+def _assessed(table: ContentionTable, view: View, newcomer: Request) -> object:
     assessment = table.assess(newcomer, view, CONFIDENCE)
     rows = range(len(view.names))
     cost = assessment.cost(np.ones(len(rows), dtype=np.bool_), None)

@@ -37,17 +37,17 @@ from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
     Decision,
-    Plan,
+    Place,
     Prediction,
     ReasonCode,
-    Refusal,
+    Refuse,
     Stage,
 )
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.pairs import ANY_PLATFORM, PairProfile
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
-from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
 from wharfinger.testing.harness import Expecting, expect
 
@@ -64,8 +64,8 @@ class Question:
     """One made-up cluster and what is asked of it; in words when a check fails."""
 
     seed: int
-    view: ClusterView
-    request: PlacementRequest
+    view: View
+    request: Request
 
     @property
     def most_servers(self) -> int:
@@ -94,7 +94,7 @@ def questions(rounds: int = 200) -> Iterator[Question]:
         yield Question(seed, view, make_request(random, view))
 
 
-def make_view(random: Random, count: int) -> ClusterView:
+def make_view(random: Random, count: int) -> View:
     """A cluster of this many servers, some of them closed, full, or without any capacity."""
     cpu = [random.choice((0, 500, 1000, 4000, 16_000)) for _ in range(count)]
     memory = [random.choice((0, 64, 1024, 16_384)) * _MEBIBYTE for _ in range(count)]
@@ -105,7 +105,7 @@ def make_view(random: Random, count: int) -> ClusterView:
     for row in range(count):
         residents = make_residents(random, random.choice((0, 0, 1, 3)))
         contention.put(row, PLATFORMS[platform[row]], residents)
-    return ClusterView(
+    return View(
         names=tuple(f"server{row}" for row in range(count)),
         cpu_capacity=_column(cpu),
         cpu_allocated=_column([_part(random, amount, full) for amount in cpu]),
@@ -141,7 +141,7 @@ def make_residents(random: Random, count: int) -> tuple[Resident, ...]:
     )
 
 
-def make_request(random: Random, view: ClusterView) -> PlacementRequest:
+def make_request(random: Random, view: View) -> Request:
     """A workload, and up to a third of the servers that it may not go to."""
     rows = range(len(view.names))
     reservation = Reservation(
@@ -160,7 +160,7 @@ def make_request(random: Random, view: ClusterView) -> PlacementRequest:
     if target is not None and not workload.best_effort:
         workload = replace(workload, target=Target(rate_per_second=target))
     known = _drawn_classification(random) if random.random() < 0.7 else None
-    return PlacementRequest(workload, frozenset(excluded), classification=known)
+    return Request(workload, frozenset(excluded), classification=known)
 
 
 def _drawn_classification(random: Random) -> Classification:
@@ -225,13 +225,13 @@ def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
 
 def _check_answer(policy: PlacementPolicy, question: Question, answer: PlacementVerdict) -> None:
     _check_decision(
-        answer.decision, policy.name, question.expect, accepted=isinstance(answer, Plan)
+        answer.decision, policy.name, question.expect, accepted=isinstance(answer, Place)
     )
-    if isinstance(answer, Plan):
+    if isinstance(answer, Place):
         _check_places(question, answer.placements, {})
     elif isinstance(answer, WaitUntil):
         question.expect(answer.time > question.request.now, f"it waits until {answer.time}")
-    elif isinstance(answer, Refusal) and answer.waits_for:
+    elif isinstance(answer, Refuse) and answer.waits_for:
         _check_waiting(policy, question, answer.waits_for)
 
 
@@ -246,7 +246,7 @@ def _check_waiting(policy: PlacementPolicy, question: Question, servers: tuple[s
     )
     elsewhere = replace(view, cpu_allocated=cpu, memory_allocated=memory)
     question.expect(
-        not isinstance(policy.place(question.request, elsewhere), Plan),
+        not isinstance(policy.place(question.request, elsewhere), Place),
         f"it waits for {servers}, and goes where there is room elsewhere",
     )
 
@@ -268,7 +268,7 @@ def _check_places(
         _check_room(question, row, placement.allocation, held.get(server, Allocation(0, 0)))
 
 
-def has_room(view: ClusterView, row: int, given: Allocation, held: Allocation) -> bool:
+def has_room(view: View, row: int, given: Allocation, held: Allocation) -> bool:
     """Whether what is given in place of what is held fits; giving back always does."""
     cpu = given.cpu_millicpus - held.cpu_millicpus
     memory = given.memory_bytes - held.memory_bytes
@@ -286,7 +286,7 @@ def _check_room(question: Question, row: int, given: Allocation, held: Allocatio
         question.expect(given.cpu_millicpus % 1000 == 0, f"{given}, only whole CPUs are there")
 
 
-def _check_resize(policy: PlacementPolicy, question: Question, before: ClusterView) -> None:
+def _check_resize(policy: PlacementPolicy, question: Question, before: View) -> None:
     view, random = question.view, Random(question.seed)
     rows = [row for row in range(len(view.names)) if view.residents[row]]
     if not rows:
@@ -302,19 +302,19 @@ def _check_resize(policy: PlacementPolicy, question: Question, before: ClusterVi
             _check_resized(policy, question, held, answer)
 
 
-def _held(view: ClusterView, row: int) -> Placement:
+def _held(view: View, row: int) -> Placement:
     cpu, memory = int(view.cpu_allocated[row]) // 2, int(view.memory_allocated[row]) // 2 + 1
     step = 1 if view.capabilities.fractional_cpu else 1000
     return Placement(view.names[row], Allocation(cpu // step * step, memory))
 
 
 def _check_resized(
-    policy: PlacementPolicy, question: Question, held: tuple[Placement, ...], answer: Plan | Refusal
+    policy: PlacementPolicy, question: Question, held: tuple[Placement, ...], answer: Place | Refuse
 ) -> None:
-    accepted = isinstance(answer, Plan)
+    accepted = isinstance(answer, Place)
     resized = Expecting(f"{question}, resized")
     _check_decision(answer.decision, policy.name, resized, accepted=accepted)
-    if not isinstance(answer, Plan):
+    if not isinstance(answer, Place):
         return
     question.expect(question.view.capabilities.resize, "this engine can't resize")
     now = {placement.server: placement.allocation for placement in held}
@@ -496,10 +496,10 @@ def _frozen(column: NDArray[_N]) -> NDArray[_N]:
     return column
 
 
-def _copied(view: ClusterView) -> ClusterView:
+def _copied(view: View) -> View:
     copies: dict[str, Any] = {name: _frozen(getattr(view, name).copy()) for name in _COLUMNS}
     return replace(view, **copies)
 
 
-def _is_same(one: ClusterView, other: ClusterView) -> bool:
+def _is_same(one: View, other: View) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in _COLUMNS)

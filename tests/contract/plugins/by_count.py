@@ -7,7 +7,7 @@ import numpy as np
 
 from wharfinger.core.seams.contention import Assessment, LogEstimates, Resident, Score
 from wharfinger.model.profile import Classification, Estimate
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class CountTable:
     def drop(self, row: int) -> None:
         del self._counts[row : row + 1]
 
-    def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
+    def assess(self, request: Request, view: View, confidence: float) -> Assessment:
         counts = (self._counts + [0] * len(view.names))[: len(view.names)]
         return CountAssessment(counts, self._drop)
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from wharfinger.core.seams.placement import ServerIndex
-from wharfinger.model.decisions import Plan, ReasonCode, Refusal
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Place, ReasonCode, Refuse
+from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import ByReservation, candidates, misfit, plan, refuse
 
 
@@ -33,7 +33,7 @@ class FreeCpuIndex:
         self._changed = set(range(max(len(self._bucket_of), *self._changed, row + 1) - 1))
         self._bucket_of, self._buckets = [], {}
 
-    def rows(self, view: ClusterView) -> Iterator[int]:
+    def rows(self, view: View) -> Iterator[int]:
         """The most idle bucket first; in it in the order of joining."""
         for row in sorted(self._changed):
             if row < len(view.names):
@@ -65,7 +65,7 @@ class ByFreeCpu(ByReservation):
     def index(self) -> ServerIndex:
         return FreeCpuIndex(self.settings.bucket_millicpus)
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         need = request.reserved(view.capabilities)
         index = view.index or self._index_of(view)
         fits = (r for r in index.rows(view) if misfit(request, need, view, r) is ReasonCode.OK)
@@ -79,7 +79,7 @@ class ByFreeCpu(ByReservation):
         made = plan(self.name, request, need, view, ranked, f"{view.names[best]} has the most idle")
         return replace(made, note=view.names[best])
 
-    def _index_of(self, view: ClusterView) -> FreeCpuIndex:
+    def _index_of(self, view: View) -> FreeCpuIndex:
         """Made anew: on a snapshot there is none."""
         index = FreeCpuIndex(self.settings.bucket_millicpus)
         for row in range(len(view.names)):

@@ -7,7 +7,7 @@ from wharfinger.core import events as ev
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.verdicts import Admit, Divert, WaitUntil
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
-from wharfinger.model.view import PlacementRequest
+from wharfinger.model.view import Request
 
 FAST, SLOW = "fast", "slow"
 
@@ -40,7 +40,7 @@ class FastLane:
     def __init__(self, settings: FastLaneSettings | None = None) -> None:
         self.settings = settings or FastLaneSettings()
 
-    def admit(self, request: PlacementRequest, view: AdmissionView) -> Admit | WaitUntil:
+    def admit(self, request: Request, view: AdmissionView) -> Admit | WaitUntil:
         waiting = sum(view.waiting.values())
         if waiting < self.settings.max_waiting:
             return Admit(self._decision(True, ReasonCode.OK, f"{waiting} wait"))
@@ -48,14 +48,14 @@ class FastLane:
         time = view.now + self.settings.again_seconds
         return WaitUntil(time, self._decision(False, ReasonCode.WAITING, message))
 
-    def enqueue(self, request: PlacementRequest, view: AdmissionView) -> Admit:
+    def enqueue(self, request: Request, view: AdmissionView) -> Admit:
         small = request.reserved(view.cluster.capabilities).cpu_millicpus
         diverted = int(view.note or 0)
         if small > self.settings.small_millicpus or diverted >= self.settings.max_diverted:
             return Admit(queue=SLOW)
         return Admit(queue=FAST, review_at=view.now + self.settings.patience_seconds)
 
-    def review(self, request: PlacementRequest, queue: str, view: AdmissionView) -> Divert | None:
+    def review(self, request: Request, queue: str, view: AdmissionView) -> Divert | None:
         if queue != FAST:
             return None
         message = f"it has waited for {request.waited_seconds:.0f} s in the fast queue"

@@ -11,7 +11,7 @@ from wharfinger import __version__
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_state, encode_event, encode_state
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.settings import CoreSettings
 from wharfinger.core.state import ManagerState
 from wharfinger.policies.registry import make_policy
@@ -57,7 +57,7 @@ class Trial:
         manager, number = self.simulation.manager, self.processes
         handle = manager.handle
 
-        def logged(now: float, event: ev.Report | ev.Request) -> Any:
+        def logged(now: float, event: ev.Report | ev.ClientRequest) -> Any:
             step = handle(now, event)
             self.log.extend((now, each) for each in step.events)
             self.asked.extend((number, action) for action in step.actions)
@@ -69,7 +69,7 @@ class Trial:
         """A new process around what the old one would have found on disk."""
         simulation, self.processes = self.simulation, self.processes + 1
         state = decode_state(encode_state(simulation.manager.state))
-        simulation.driver.core = Manager(simulation.manager.policy, settings=CORE, state=state)
+        simulation.driver.core = Core(simulation.manager.policy, settings=CORE, state=state)
         self.watch()
         simulation.engine.close()
         simulation.engine = SimulatedEngine(simulation.cluster)
@@ -129,16 +129,16 @@ def check_log(trial: Trial) -> None:
         defaults={"seed": trial.spec.seed, "confidence": trial.spec.confidence},
     )
 
-    def make(_started: ev.ManagerStarted, state: ManagerState | None) -> Manager:
+    def make(_started: ev.ManagerStarted, state: ManagerState | None) -> Core:
         stored = None if state is None else decode_state(encode_state(state))
-        return Manager(policy(), settings=CORE, state=stored)
+        return Core(policy(), settings=CORE, state=stored)
 
     expected = encode_state(trial.simulation.manager.state)
     for cut in range(0, len(trial.log), max(1, len(trial.log) // 12)):
-        first = Manager(policy())
+        first = Core(policy())
         for time, event in trial.log[:cut]:
             first.apply(time, event)
-        rest = Manager(policy(), state=decode_state(encode_state(first.state)))
+        rest = Core(policy(), state=decode_state(encode_state(first.state)))
         for time, event in trial.log[cut:]:
             rest.apply(time, event)
         assert encode_state(rest.state) == expected, f"snapshot behind event {cut}"

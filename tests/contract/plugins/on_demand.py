@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from wharfinger.core.seams.provisioning import Order, ProvisioningView, Release
 from wharfinger.core.seams.verdicts import Acquire
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage
+from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 
 
@@ -75,9 +75,9 @@ class Acquiring(LeastLoaded):
     def __init__(self, settings: AcquiringSettings | None = None) -> None:
         self.settings = settings or AcquiringSettings()
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal | Acquire:
+    def place(self, request: Request, view: View) -> Place | Refuse | Acquire:
         verdict = super().place(request, view)
         lacks = (ReasonCode.NO_ROOM, ReasonCode.TOO_LARGE)
-        if isinstance(verdict, Refusal) and verdict.decision.reason in lacks:
+        if isinstance(verdict, Refuse) and verdict.decision.reason in lacks:
             return Acquire(self.settings.platform, verdict.decision)
         return verdict

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from wharfinger.core.seams.verdicts import Preempt
-from wharfinger.model.decisions import Plan, ReasonCode, Refusal
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Place, ReasonCode, Refuse
+from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import open_servers
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 
@@ -14,9 +14,9 @@ class Preempting(LeastLoaded):
 
     name = "preempting"
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal | Preempt:
+    def place(self, request: Request, view: View) -> Place | Refuse | Preempt:
         verdict = super().place(request, view)
-        full = isinstance(verdict, Refusal) and verdict.decision.reason is ReasonCode.NO_ROOM
+        full = isinstance(verdict, Refuse) and verdict.decision.reason is ReasonCode.NO_ROOM
         rows = open_servers(request, view).nonzero()[0].tolist() if full else []
         ways = [way for way in (_victims(request, view, row) for row in rows) if way]
         if not ways:
@@ -27,7 +27,7 @@ class Preempting(LeastLoaded):
         return Preempt(tuple(victims), told)
 
 
-def _victims(request: PlacementRequest, view: ClusterView, row: int) -> list[str]:
+def _victims(request: Request, view: View, row: int) -> list[str]:
     """Whom to stop on one server, the least important first; none where that is not enough."""
     need = request.reserved(view.capabilities)
     cpu = need.cpu_millicpus - int(view.cpu_capacity[row] - view.cpu_allocated[row])

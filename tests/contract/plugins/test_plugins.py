@@ -23,8 +23,8 @@ from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.seams.verdicts import Preempt
 from wharfinger.core.state import AdjustmentKind
-from wharfinger.model.decisions import Plan, Refusal
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Place, Refuse
+from wharfinger.model.view import Request, View
 from wharfinger.policies.registry import (
     ADAPTATIONS,
     ADMISSIONS,
@@ -48,11 +48,11 @@ from wharfinger.testing import (
 class Ruthless(Preempting):
     """Names all, whatever their priority."""
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal | Preempt:
+    def place(self, request: Request, view: View) -> Place | Refuse | Preempt:
         verdict = super().place(request, view)
         occupants = view.occupants("s0") if view.occupants else ()
         names = tuple(each.name for each in occupants)
-        return verdict if isinstance(verdict, Plan) else Preempt(names, verdict.decision)
+        return verdict if isinstance(verdict, Place) else Preempt(names, verdict.decision)
 
 
 @pytest.fixture(autouse=True)

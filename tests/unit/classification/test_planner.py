@@ -13,7 +13,7 @@ from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core import events as ev
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.decisions import ReasonCode
-from wharfinger.model.view import Capabilities, ClusterView
+from wharfinger.model.view import Capabilities, View
 from wharfinger.model.workload import Measure, Profile, ProfileMode, Scale, Target, WorkloadType
 
 COLUMNS = (100, 250, 500, 750, 1000, 2000)
@@ -33,7 +33,7 @@ TARGETED = replace(workload("w"), target=Target(rate_per_second=1.0))
 ABLE = Capabilities(profiles=True)
 
 
-def view(*cpus: int, able: Capabilities = ABLE) -> ClusterView:
+def view(*cpus: int, able: Capabilities = ABLE) -> View:
     cluster = Cluster()
     for number, cpu in enumerate(cpus):
         made = server(f"s{number}")

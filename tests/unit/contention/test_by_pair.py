@@ -17,7 +17,7 @@ from wharfinger.core.seams.contention import Assessment, LogEstimates, Resident
 from wharfinger.core.tables import ServerTable
 from wharfinger.model.decisions import Prediction
 from wharfinger.model.pairs import PairProfile
-from wharfinger.model.view import Capabilities, PlacementRequest
+from wharfinger.model.view import Capabilities, Request
 
 NAMES = ["a", "b", "c", "d"]
 
@@ -54,7 +54,7 @@ def beside(new: PairProfile, *residents: list[PairProfile], pace: float = 1.0, c
         ]
         table.put(row, "test", there)
     known = curve((1000, 1.0), pairs={"": new})
-    request = PlacementRequest(workload("new"), classification=known)
+    request = Request(workload("new"), classification=known)
     assessment = table.assess(request, columns.view(Capabilities()), confidence)
     return assessment, table
 

@@ -1,4 +1,4 @@
-"""What is done, rung by rung, for one that is off its target; and never for ever."""
+"""What is done, rung by rung, for one that is off its target; and never forever."""
 
 from dataclasses import replace
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.model.performance import Performance, Quantity, Reading, pace
+from wharfinger.model.performance import Performance, Quantity, Reading, normalized_performance
 from wharfinger.model.workload import LatencyBound, Run, Target, Workload, WorkloadType
 from wharfinger.monitor.spec import WatchSpec, spec_of
 from wharfinger.monitor.watch import MISSING_REPORT_SECONDS, Watch
@@ -69,4 +69,6 @@ def test_limits_are_the_targets_with_their_tolerance():
     }
     assert WatchSpec.from_json(spec.to_json()).limits == spec.limits
     at_limits = {quantity: Reading(limit, "by hand") for quantity, limit in spec.limits.items()}
-    assert pace(target, Performance(0.0, at_limits), 0.0) == pytest.approx(1 - workload.tolerance)
+    assert normalized_performance(target, Performance(0.0, at_limits), 0.0) == pytest.approx(
+        1 - workload.tolerance
+    )

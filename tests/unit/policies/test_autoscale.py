@@ -7,8 +7,8 @@ import pytest
 from tests.support.cluster import workload
 from tests.support.views import seen
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Plan, ReasonCode, Refusal
-from wharfinger.model.view import Capabilities, ClusterView, PlacementRequest
+from wharfinger.model.decisions import Place, ReasonCode, Refuse
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Scale, Workload, WorkloadType
 from wharfinger.policies.placement.autoscale import IN, MOST_SERVERS, OUT, Autoscale
 
@@ -25,17 +25,17 @@ def on(*names: str) -> tuple[Placement, ...]:
     return tuple(Placement(name, Allocation(1000, 256 * 2**20)) for name in names)
 
 
-def view_of(servers: int = 4, **others) -> ClusterView:
+def view_of(servers: int = 4, **others) -> View:
     return seen(*[2] * servers, **{"able": ABLE, **others})
 
 
 def resized(
     load: float | None,
     held: tuple[Placement, ...],
-    view: ClusterView | None = None,
+    view: View | None = None,
     asked: Workload | None = None,
-) -> Plan | Refusal | None:
-    request = PlacementRequest(asked or service(), load=load)
+) -> Place | Refuse | None:
+    request = Request(asked or service(), load=load)
     return Autoscale().resize(request, held, view or view_of())
 
 
@@ -43,7 +43,7 @@ def test_over_seventy_per_cent_the_least_loaded_other_server_is_added() -> None:
     view = view_of(used={"s0": 0, "s1": 900, "s2": 500, "s3": 900})
     assert resized(OUT, on("s0"), view) is None
     answer = resized(0.71, on("s0"), view)
-    assert isinstance(answer, Plan)
+    assert isinstance(answer, Place)
     assert answer.placements == on("s0", "s2")
     assert answer.decision.message == "load 71% is over 70%: s2 makes 2 servers"
     assert answer.decision.candidates[0].server == "s2"
@@ -53,7 +53,7 @@ def test_over_seventy_per_cent_the_least_loaded_other_server_is_added() -> None:
 def test_the_newest_is_left_where_the_others_can_bear_it() -> None:
     assert resized(0.3334, on("s0", "s1", "s2")) is None
     answer = resized(0.3333, on("s0", "s1", "s2"))
-    assert isinstance(answer, Plan)
+    assert isinstance(answer, Place)
     assert answer.placements == on("s0", "s1")
     assert resized(0.0, on("s0")) is None, "one is always left"
 
@@ -68,7 +68,7 @@ def test_a_steady_demand_comes_to_rest(demand: float, begins_on: int) -> None:
         answer = resized(min(1.0, demand / len(held)), held, view)
         if answer is None:
             break
-        assert isinstance(answer, Plan)
+        assert isinstance(answer, Place)
         assert abs(len(answer.placements) - len(held)) == 1
         held = answer.placements
     assert answer is None
@@ -79,7 +79,7 @@ def test_a_steady_demand_comes_to_rest(demand: float, begins_on: int) -> None:
 def test_never_on_more_than_eight_nor_than_user_and_engine_allow() -> None:
     wide = view_of(12)
     assert resized(1.0, on(*wide.names[:8]), wide) is None
-    assert isinstance(resized(1.0, on(*wide.names[:7]), wide), Plan)
+    assert isinstance(resized(1.0, on(*wide.names[:7]), wide), Place)
     assert resized(1.0, on("s0", "s1"), asked=service(2)) is None
     two = view_of(able=Capabilities(max_servers_per_workload=2))
     assert resized(1.0, on("s0", "s1"), two) is None
@@ -90,14 +90,14 @@ def test_never_on_more_than_eight_nor_than_user_and_engine_allow() -> None:
 
 def test_a_user_who_allows_fewer_now_gets_fewer_whatever_the_load() -> None:
     answer = resized(0.9, on("s0", "s1", "s2"), asked=service(2))
-    assert isinstance(answer, Plan)
+    assert isinstance(answer, Place)
     assert answer.placements == on("s0", "s1")
 
 
 def test_where_no_other_server_has_room_it_says_so() -> None:
     full = {"s1": 1500, "s2": 2000, "s3": 1001}
     answer = resized(0.9, on("s0"), view_of(used=full))
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, Refuse)
     assert answer.decision.reason is ReasonCode.NO_ROOM
     assert answer.decision.would_change == "1000m CPU and 256 MiB free on another server"
 
@@ -110,5 +110,5 @@ def test_only_services_are_scaled(kind: WorkloadType) -> None:
 def test_a_changed_reservation_is_given_on_every_server() -> None:
     changed = service(reservation=replace(service().reservation, cpu_millicpus=1500))
     answer = resized(None, on("s0", "s1"), asked=changed)
-    assert isinstance(answer, Plan)
+    assert isinstance(answer, Place)
     assert [p.allocation.cpu_millicpus for p in answer.placements] == [1500, 1500]

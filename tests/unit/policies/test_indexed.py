@@ -7,7 +7,7 @@ import pytest
 
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import CANDIDATES_KEPT
-from wharfinger.model.view import ClusterView
+from wharfinger.model.view import View
 from wharfinger.native import LoadIndex
 from wharfinger.policies.placement.common import rejected
 from wharfinger.policies.registry import POLICIES, make_policy
@@ -17,7 +17,7 @@ LOOKED_AT = 64
 """Servers that a record searches for misfits (docs/decisions/0027-load-index.md)."""
 
 
-def indexed(view: ClusterView) -> ClusterView:
+def indexed(view: View) -> View:
     index = LoadIndex()
     index.bind(
         view.cpu_capacity,

@@ -18,11 +18,11 @@ from wharfinger.contention.by_source import BySource
 from wharfinger.core.seams.contention import Assessment, Resident
 from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Plan, ReasonCode, Refusal, Term
+from wharfinger.model.decisions import Place, ReasonCode, Refuse, Term
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate, quantile
-from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.view import Capabilities, OffTarget, Request, View
 from wharfinger.model.workload import LatencyBound, Measure, Target, Workload
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.sizing import SizingSettings, size, sizes
@@ -66,7 +66,7 @@ def view_of(
     used: Mapping[str, int] = NONE,
     able: Capabilities = ABLE,
     unsettled: tuple[str, ...] = (),
-) -> ClusterView:
+) -> View:
     """Servers s0, s1, ... with so many CPUs, and who is there."""
     table = BySource().table()
     columns = ServerTable(table)
@@ -87,7 +87,7 @@ def test_a_faster_platform_takes_less_and_one_that_nobody_knows_is_doubted() -> 
         view_of(4, 4, 4), platform=np.array([0, 1, 2]), platforms=("usual", "fast", "new")
     )
     what = replace(known(), platform="usual", platforms={"fast": Estimate(2.0, 0.0)})
-    sizing = size(PlacementRequest(wants(200.0), classification=what), view, Assessment(3))
+    sizing = size(Request(wants(200.0), classification=what), view, Assessment(3))
     assert sizing is not None
     usual, fast, new = sizing.cpu_millicpus.tolist()
     assert (usual, fast) == (2000, 1000)
@@ -95,20 +95,20 @@ def test_a_faster_platform_takes_less_and_one_that_nobody_knows_is_doubted() -> 
     assert sizing.interval_on(1).mean == pytest.approx(1.0)
     assert given(place(view, wants(200.0), what)) == ("s1", 1000)
     assert not sizing.hopeless
-    much = size(PlacementRequest(wants(700.0), classification=what), view, Assessment(3))
+    much = size(Request(wants(700.0), classification=what), view, Assessment(3))
     assert much is not None
     assert not much.hopeless, "the fast one reaches it"
     assert much.reached.tolist() == [False, True, False]
 
 
-def place(view: ClusterView, wanted: Workload, what: Classification | None, **others):
+def place(view: View, wanted: Workload, what: Classification | None, **others):
     confidence = others.pop("confidence", 0.8)
-    request = PlacementRequest(wanted, classification=what, **others)
+    request = Request(wanted, classification=what, **others)
     return Quasar(QuasarSettings(SizingSettings(confidence))).place(request, view)
 
 
-def given(answer: Plan | Refusal) -> tuple[str, int]:
-    assert isinstance(answer, Plan), answer.decision.message
+def given(answer: Place | Refuse) -> tuple[str, int]:
+    assert isinstance(answer, Place), answer.decision.message
     placement = answer.placements[0]
     return placement.server, placement.allocation.cpu_millicpus
 
@@ -136,7 +136,7 @@ def test_of_two_servers_the_one_where_less_is_enough() -> None:
     neighbour = known(caused={CACHE: 40.0})
     view = view_of(4, 4, residents={"s0": [neighbour]})
     assert given(place(view, wants(), known(tolerated={CACHE: 20.0}))) == ("s1", 1000)
-    request = PlacementRequest(wants(), classification=known(tolerated={CACHE: 20.0}))
+    request = Request(wants(), classification=known(tolerated={CACHE: 20.0}))
     suffered = view.contention.assess(request, view, 0.8).suffered
     assert suffered.mean.tolist() == pytest.approx([-2 * log(0.95), 0.0])
     assert suffered.variance.tolist() == [0.0, 0.0]
@@ -175,7 +175,7 @@ def test_where_more_cpu_brings_nothing_no_more_is_given() -> None:
 
 def test_a_target_that_nothing_reaches_is_said_to_be_too_high() -> None:
     answer = place(view_of(2, 4), wants(1000), known(0.1))
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, Refuse)
     assert answer.decision.reason is ReasonCode.TARGET_TOO_HIGH
     assert answer.decision.predicted.mean == pytest.approx(0.4)
     assert "40% of its target" in answer.decision.message
@@ -221,7 +221,7 @@ def test_one_that_is_late_takes_what_is_free_if_that_would_have_done() -> None:
     )
     late = {"waited_seconds": 19.0}
     assert given(place(view_of(4, used={"s0": 1000}), batch, known(), **late)) == ("s0", 2950)
-    assert isinstance(place(view_of(4, used={"s0": 3600}), batch, known(), **late), Refusal)
+    assert isinstance(place(view_of(4, used={"s0": 3600}), batch, known(), **late), Refuse)
 
 
 def test_the_part_of_a_target_that_is_least_sure_counts() -> None:
@@ -424,12 +424,12 @@ def test_a_server_whose_resident_is_off_its_prediction_takes_nothing_new() -> No
 
 def resize(off: OffTarget, held: int, what: Classification | None, *, cpus: int = 4, **able):
     view = view_of(cpus, used={"s0": held}, able=Capabilities(**able))
-    request = PlacementRequest(wants(), off_target=off, classification=what)
+    request = Request(wants(), off_target=off, classification=what)
     return Quasar().resize(request, (Placement("s0", Allocation(held, MIB)),), view)
 
 
-def cpu_of(answer: Plan | Refusal | None) -> int | None:
-    return answer.placements[0].allocation.cpu_millicpus if isinstance(answer, Plan) else None
+def cpu_of(answer: Place | Refuse | None) -> int | None:
+    return answer.placements[0].allocation.cpu_millicpus if isinstance(answer, Place) else None
 
 
 def test_cpu_follows_the_curve_from_how_it_does_now() -> None:
@@ -452,7 +452,7 @@ def test_a_miss_is_answered_with_a_step_that_shows_or_with_the_reason() -> None:
     what = Classification("hand", "1", shape=steep)
     assert cpu_of(resize(OffTarget(0.9, 10, None), 1000, what)) == 1051
     no_room = resize(OffTarget(0.9, 10, None), 2000, known(), cpus=2)
-    assert isinstance(no_room, Refusal)
+    assert isinstance(no_room, Refuse)
     assert no_room.decision.reason is ReasonCode.NO_ROOM
 
 
@@ -464,13 +464,13 @@ def test_whole_cpus_are_given_whole_or_refused() -> None:
     placements = (Placement("s0", Allocation(1000, MIB)),)
     columns.hold(placements)
     view = columns.view(Capabilities(fractional_cpu=False))
-    request = PlacementRequest(wants(), off_target=OffTarget(0.9, 10, None))
+    request = Request(wants(), off_target=OffTarget(0.9, 10, None))
     refusal = Quasar().resize(request, placements, view)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Refuse)
     assert refusal.decision.reason is ReasonCode.NO_ROOM
 
 
 def test_an_engine_that_cannot_resize_is_not_asked_to() -> None:
     refusal = resize(OffTarget(0.8, 10, None), 1000, known(), resize=False)
-    assert isinstance(refusal, Refusal)
+    assert isinstance(refusal, Refuse)
     assert refusal.decision.reason is ReasonCode.NOT_SUPPORTED

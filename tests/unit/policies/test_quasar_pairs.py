@@ -12,11 +12,11 @@ from wharfinger.contention.exact import exact_profiles
 from wharfinger.core.seams.contention import Resident
 from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Plan, Prediction, ReasonCode, Refusal
+from wharfinger.model.decisions import Place, Prediction, ReasonCode, Refuse
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
-from wharfinger.model.view import Capabilities, ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.view import Capabilities, OffTarget, Request, View
 from wharfinger.model.workload import Target, Workload
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.sizing import SizingSettings
@@ -51,7 +51,7 @@ def wants(rate: float, **others) -> Workload:
     return replace(workload("w"), target=Target(rate_per_second=rate), tolerance=0.05, **others)
 
 
-def view_of(*residents: Sequence[tuple[str, float]], slots: int = 2) -> ClusterView:
+def view_of(*residents: Sequence[tuple[str, float]], slots: int = 2) -> View:
     """Servers s0, s1, ...; each resident by its kind and its pace alone."""
     table = ByPair().table()
     columns = ServerTable(table)
@@ -71,24 +71,24 @@ def view_of(*residents: Sequence[tuple[str, float]], slots: int = 2) -> ClusterV
 
 
 def place(
-    view: ClusterView,
+    view: View,
     wanted: Workload,
     what: Classification,
     waited: float = 0.0,
     confidence: float = 0.8,
     **own,
 ):
-    request = PlacementRequest(wanted, classification=what, waited_seconds=waited)
+    request = Request(wanted, classification=what, waited_seconds=waited)
     settings = QuasarSettings(SizingSettings(confidence), **own)
     return Quasar(settings).place(request, view)
 
 
-def server_of(answer: Plan | Refusal) -> str:
-    assert isinstance(answer, Plan), answer.decision.message
+def server_of(answer: Place | Refuse) -> str:
+    assert isinstance(answer, Place), answer.decision.message
     return answer.placements[0].server
 
 
-def numbers(answer: Plan | Refusal, name: str) -> dict[str, float]:
+def numbers(answer: Place | Refuse, name: str) -> dict[str, float]:
     return dict(next(c.numbers for c in answer.decision.candidates if c.server == name))
 
 
@@ -121,7 +121,7 @@ def test_of_several_it_goes_where_the_least_performance_is_lost():
 def test_it_waits_rather_than_cost_a_resident_its_target():
     view = view_of([("gentle", 1.0)])
     answer = place(view, wants(50.0), known("harsh"))
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, Refuse)
     assert answer.decision.reason is ReasonCode.INTERFERENCE
     assert "gentle0 would come to 80% of its target" in answer.decision.message
 
@@ -129,7 +129,7 @@ def test_it_waits_rather_than_cost_a_resident_its_target():
 def test_it_waits_rather_than_lose_its_own_target():
     view = view_of([("harsh", 2.0)])
     answer = place(view, wants(100.0), known("harsh"))
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, Refuse)
     assert answer.decision.reason is ReasonCode.INTERFERENCE
     assert "its own target would be missed" in answer.decision.message
 
@@ -138,7 +138,7 @@ def test_it_waits_for_a_faster_server_that_is_taken():
     view = view_of([("large", 1.0), ("large", 1.0)], [])
     view = replace(view, platform=np.array([0, 1]), platforms=("test", "slow"))
     what = known("gentle", slow=0.5)
-    assert isinstance(place(view, wants(100.0), what), Refusal)
+    assert isinstance(place(view, wants(100.0), what), Refuse)
     assert server_of(place(view, wants(50.0), what)) == "s1"
 
 
@@ -146,7 +146,7 @@ def test_what_is_borne_grows_with_how_long_it_has_waited():
     view = view_of([("gentle", 1.0)])
     lost = 100 * (1 - 0.8 / 0.95)
     needed = lost / 100 * 3600
-    assert isinstance(place(view, wants(50.0), known("harsh"), needed - 1), Refusal)
+    assert isinstance(place(view, wants(50.0), known("harsh"), needed - 1), Refuse)
     answer = place(view, wants(50.0), known("harsh"), needed + 1)
     assert server_of(answer) == "s0"
     assert (
@@ -160,12 +160,12 @@ def test_two_that_do_not_fit_are_never_put_together():
     view = view_of([("large", 1.0)])
     for patience in (0.0, 3600.0):
         answer = place(view, wants(50.0), known("large"), 1e9, patience_seconds=patience)
-        assert isinstance(answer, Refusal)
+        assert isinstance(answer, Refuse)
         assert answer.decision.reason is ReasonCode.DOES_NOT_FIT
         assert numbers(answer, "s0")["unfit_probability"] == 1.0
     best_effort = workload("b", best_effort=True)
     refused = place(view, best_effort, known("large"))
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, Refuse)
     assert refused.decision.reason is ReasonCode.DOES_NOT_FIT
     assert server_of(place(view_of([("large", 1.0)], []), wants(50.0), known("large"))) == "s1"
 
@@ -174,14 +174,14 @@ def test_a_doubt_whether_they_fit_is_a_risk_among_others():
     risky = replace(PROFILES["large"], excluded=(0.0, 0.0, 0.3))
     what = replace(known("gentle"), pairs={"": risky})
     view = view_of([("large", 3.0)])
-    assert isinstance(place(view, wants(50.0), what), Refusal)
+    assert isinstance(place(view, wants(50.0), what), Refuse)
     assert server_of(place(view, wants(50.0), what, 1200.0)) == "s0"
     assert server_of(place(view, wants(50.0), what, confidence=0.6)) == "s0"
 
 
 def test_best_effort_work_stays_away_from_those_whom_it_would_cost_their_target():
     wanted = workload("b", best_effort=True)
-    assert isinstance(place(view_of([("gentle", 1.0)]), wanted, known("harsh")), Refusal)
+    assert isinstance(place(view_of([("gentle", 1.0)]), wanted, known("harsh")), Refuse)
     assert server_of(place(view_of([("gentle", 1.2)]), wanted, known("harsh"))) == "s0"
 
 
@@ -209,9 +209,9 @@ def test_a_resized_workload_s_pace_alone_is_what_it_does_and_its_neighbours_take
     view = view_of([("gentle", 1.0), ("harsh", 1.0)], slots=4)
     view = replace(view, capabilities=Capabilities())
     off = OffTarget(0.6, 20.0, 0.5)
-    request = PlacementRequest(wants(100.0), off_target=off, classification=what)
+    request = Request(wants(100.0), off_target=off, classification=what)
     plan = Quasar().resize(request, (Placement("s0", Allocation(500, MIB)),), view)
-    assert isinstance(plan, Plan)
+    assert isinstance(plan, Place)
     predicted = plan.decision.predicted
     # Twice the CPU does twice as much beside harsh, who leaves it 0.8.
     assert predicted.alone == pytest.approx(predicted.mean / 0.8)

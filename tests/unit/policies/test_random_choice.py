@@ -6,8 +6,8 @@ import pytest
 
 from tests.support.cluster import workload
 from tests.support.views import seen
-from wharfinger.model.decisions import Plan, ReasonCode, Refusal
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Place, ReasonCode, Refuse
+from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.random_choice import (
     PROBES,
     DrawSettings,
@@ -17,11 +17,9 @@ from wharfinger.policies.placement.random_choice import (
 from wharfinger.policies.registry import make_policy
 
 
-def drawn(view: ClusterView, name: str = "w", seed: int = 0, **others) -> str:
-    answer = RandomChoice(DrawSettings(seed)).place(
-        PlacementRequest(workload(name), **others), view
-    )
-    assert isinstance(answer, Plan)
+def drawn(view: View, name: str = "w", seed: int = 0, **others) -> str:
+    answer = RandomChoice(DrawSettings(seed)).place(Request(workload(name), **others), view)
+    assert isinstance(answer, Place)
     return answer.placements[0].server
 
 
@@ -80,8 +78,8 @@ def test_the_same_workload_is_drawn_the_same_and_another_seed_draws_anew() -> No
     assert len({drawn(view, "w") for _ in range(3)}) == 1
     assert len({drawn(view, "w", seed) for seed in range(20)}) > 10
     assert make_policy("random[seed=5]").placement.place(
-        PlacementRequest(workload("w")), view
-    ) == RandomChoice(DrawSettings(5)).place(PlacementRequest(workload("w")), view)
+        Request(workload("w")), view
+    ) == RandomChoice(DrawSettings(5)).place(Request(workload("w")), view)
 
 
 def test_one_that_failed_to_start_goes_elsewhere() -> None:
@@ -92,10 +90,10 @@ def test_one_that_failed_to_start_goes_elsewhere() -> None:
 
 def test_what_was_looked_at_is_recorded_and_no_more() -> None:
     view = seen(*[2] * 1000)
-    answer = RandomChoice().place(PlacementRequest(workload("w")), view)
+    answer = RandomChoice().place(Request(workload("w")), view)
     assert answer.decision.considered == 1
     assert [c.reason for c in answer.decision.candidates] == [ReasonCode.OK]
     full = {f"s{row}": 2000 for row in range(1000)}
-    refused = RandomChoice().place(PlacementRequest(workload("w")), seen(*[2] * 1000, used=full))
-    assert isinstance(refused, Refusal)
+    refused = RandomChoice().place(Request(workload("w")), seen(*[2] * 1000, used=full))
+    assert isinstance(refused, Refuse)
     assert refused.decision.reason is ReasonCode.NO_ROOM

@@ -8,23 +8,23 @@ from tests.support.cluster import Cluster, running, server, workload
 from tests.support.views import seen
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
-from wharfinger.model.decisions import Plan, ReasonCode, Refusal
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Place, ReasonCode, Refuse
+from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.sparrow import LOOKED_AT, Sparrow
 
 
-def asked(view: ClusterView, name: str = "w", millicpus: int = 1000, **others) -> Plan | Refusal:
-    return Sparrow().place(PlacementRequest(workload(name, millicpus), **others), view)
+def asked(view: View, name: str = "w", millicpus: int = 1000, **others) -> Place | Refuse:
+    return Sparrow().place(Request(workload(name, millicpus), **others), view)
 
 
-def probes(view: ClusterView, name: str = "w", millicpus: int = 1000) -> set[str]:
+def probes(view: View, name: str = "w", millicpus: int = 1000) -> set[str]:
     """Who would be waited for if all were full."""
     answer = asked(view, name, millicpus)
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, Refuse)
     return set(answer.waits_for)
 
 
-def full(count: int, **others) -> ClusterView:
+def full(count: int, **others) -> View:
     return seen(*[8] * count, used={f"s{row}": 8000 for row in range(count)}, **others)
 
 
@@ -42,7 +42,7 @@ def test_the_least_loaded_of_these_is_taken() -> None:
     drawn = sorted(probes(full(100), "w", 2000))
     used = {f"s{row}": 5000 for row in range(100)} | {drawn[2]: 3000}
     answer = asked(seen(*[8] * 100, used=used), "w", 2000)
-    assert isinstance(answer, Plan)
+    assert isinstance(answer, Place)
     assert answer.placements[0].server == drawn[2]
 
 
@@ -50,7 +50,7 @@ def test_an_emptier_server_that_was_not_drawn_is_not_seen() -> None:
     drawn = probes(full(100))
     others = {f"s{row}" for row in range(100)} - drawn
     answer = asked(seen(*[8] * 100, used=dict.fromkeys(drawn, 8000)))
-    assert isinstance(answer, Refusal)
+    assert isinstance(answer, Refuse)
     assert answer.decision.reason is ReasonCode.PROBES_BUSY
     assert others.isdisjoint(c.server for c in answer.decision.candidates)
 
@@ -63,14 +63,14 @@ def test_probes_are_drawn_alike_for_all_servers() -> None:
 
 
 def test_only_servers_that_could_ever_take_it_are_drawn() -> None:
-    """Else it might wait for ever while others have room."""
+    """Else it might wait forever while others have room."""
     few = LOOKED_AT * 2 * 10
     cpus = [8 if row % (few // 4) == 0 else 1 for row in range(few)]
     large = {f"s{row}" for row, cpu in enumerate(cpus) if cpu == 8}
     view, places = seen(*cpus), set()
     for i in range(40):
         answer = asked(view, f"w{i}", 2000)
-        assert isinstance(answer, Plan)
+        assert isinstance(answer, Place)
         places.add(answer.placements[0].server)
     assert places == large
     assert probes(full(2, closed=("s0",))) == {"s1"}

@@ -12,7 +12,7 @@ from tests.support.cluster import ProfileTheLabelled, workload
 from tests.unit.classification.test_learnt import found, of
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.ports import Port
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.performance import Quantity
@@ -185,7 +185,7 @@ def test_the_runtime_tells_what_was_measured_of_a_workload_when_it_has_ended(tmp
     cluster, noted = MemoryCluster(profiles=True), Noted()
     classifier = ClassifierService(noted)
     runtime = Runtime(
-        lambda state: Manager(
+        lambda state: Core(
             make_policy("least-loaded", estimation=ProfileTheLabelled()), state=state
         ),
         MemoryEngine(cluster),

@@ -7,7 +7,7 @@ import pytest
 
 from wharfinger.core import actions as act
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.errors import Conflict, OutOfSpace, Unavailable, WharfingerError
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
 from wharfinger.policies.registry import make_policy
@@ -62,7 +62,7 @@ class Place:
         self.store = WatchedStore(SqliteStore.open(self.folder), self.order)
         self.engine = FaultyEngine(lambda: WatchedEngine(self.cluster, self.order), None)
         runtime = Runtime(
-            lambda state: Manager(make_policy("least-loaded"), state=state),
+            lambda state: Core(make_policy("least-loaded"), state=state),
             self.engine,
             self.store,
             lambda: self.now,

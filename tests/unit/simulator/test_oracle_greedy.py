@@ -10,8 +10,8 @@ from tests.support.physical import APPLICATIONS, batch, drawn, ec2, physics, ser
 from tests.support.simulations import Watch
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage
+from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import ByReservation
 from wharfinger.policies.registry import make_policy
 from wharfinger.simulator import run as simulated
@@ -34,13 +34,13 @@ class Scripted(ByReservation):
     def __init__(self, rows: dict[str, int]) -> None:
         self._rows = rows
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         row, need = self._rows[request.workload.name], request.reserved(view.capabilities)
         need = replace(need, cpu_millicpus=min(need.cpu_millicpus, int(view.cpu_capacity[row])))
         room = view.cpu_capacity[row] - view.cpu_allocated[row] >= need.cpu_millicpus
         reason = ReasonCode.OK if room else ReasonCode.NO_ROOM
         decision = Decision(Stage.PLACEMENT, self.name, bool(room), reason, "as told")
-        return Plan((Placement(view.names[row], need),), decision) if room else Refusal(decision)
+        return Place((Placement(view.names[row], need),), decision) if room else Refuse(decision)
 
 
 def run(world: Setup, policy: str = "oracle") -> Outcome:

@@ -103,7 +103,7 @@ def percentile(ordered: Sequence[float], percent: float) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class LoadRequest:
     """One request, by its number; ``intended`` is when to send it, in the schedule's seconds."""
 
     number: int
@@ -131,10 +131,10 @@ class LoadClient(Connection):
     def __init__(
         self,
         dialect: Dialect,
-        ended: "Callable[[LoadClient, Request, bool], None]",
+        ended: "Callable[[LoadClient, LoadRequest, bool], None]",
         lost: "Callable[[LoadClient], None]",
     ) -> None:
-        self.request: Request | None = None
+        self.request: LoadRequest | None = None
         self.closed = False
         self._dialect, self._ended, self._lost = dialect, ended, lost
         self._head = b""
@@ -146,7 +146,7 @@ class LoadClient(Connection):
         self._finish(succeeded=False)
         self._lost(self)
 
-    def send(self, request: Request) -> None:
+    def send(self, request: LoadRequest) -> None:
         """Send a request; there must be none under way."""
         self.request = request
         self.transport.write(self._dialect.encoded(request.number))
@@ -285,9 +285,9 @@ class Generator:
         self._idle.remove(client)
         self._busy.add(client)
         self._number += 1
-        client.send(Request(self._number, intended))
+        client.send(LoadRequest(self._number, intended))
 
-    def _ended(self, client: LoadClient, request: Request, succeeded: bool) -> None:
+    def _ended(self, client: LoadClient, request: LoadRequest, succeeded: bool) -> None:
         now = self._now()
         latency = now - request.intended
         if not succeeded:

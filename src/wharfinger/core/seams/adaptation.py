@@ -12,7 +12,7 @@ from wharfinger.core.tracking import Tracked
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision
 from wharfinger.model.profile import Estimate, Measurements
-from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.view import OffTarget, Request, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Residents(Protocol):
     def recommends(self) -> bool:
         """Whether remedies are only recommended, never carried out."""
 
-    def view(self) -> ClusterView:
+    def view(self) -> View:
         """The servers as columns of numbers."""
 
     def request(
@@ -100,7 +100,7 @@ class Residents(Protocol):
         *,
         off_target: OffTarget | None = None,
         load: float | None = None,
-    ) -> PlacementRequest:
+    ) -> Request:
         """What a placement is asked about a workload."""
 
     def running(self, key: str) -> WorkloadRecord | None:

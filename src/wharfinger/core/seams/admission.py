@@ -8,7 +8,7 @@ from wharfinger.core.events import Event
 from wharfinger.core.seams.part import PolicyPart
 from wharfinger.core.seams.verdicts import AdmissionVerdict, ReviewVerdict
 from wharfinger.model.decisions import ReasonCode
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class AdmissionView:
         note: Its newest note; empty = none.
     """
 
-    cluster: ClusterView
+    cluster: View
     waiting: Mapping[str, int]
     now: float = 0.0
     note: str = ""
@@ -34,15 +34,13 @@ class AdmissionPolicy(PolicyPart, Protocol):
     def queues(self) -> tuple[str, ...]:
         """Its queues, in the order in which they are served."""
 
-    def admit(self, request: PlacementRequest, view: AdmissionView) -> AdmissionVerdict:
+    def admit(self, request: Request, view: AdmissionView) -> AdmissionVerdict:
         """Whether to admit it, before anything is spent on profiling it."""
 
-    def enqueue(self, request: PlacementRequest, view: AdmissionView) -> AdmissionVerdict:
+    def enqueue(self, request: Request, view: AdmissionView) -> AdmissionVerdict:
         """The queue in which it waits, once it is classified."""
 
-    def review(
-        self, request: PlacementRequest, queue: str, view: AdmissionView
-    ) -> ReviewVerdict | None:
+    def review(self, request: Request, queue: str, view: AdmissionView) -> ReviewVerdict | None:
         """Asked at the named time, if it still waits; ``None`` = it stays."""
 
     def blocks(self, reason: ReasonCode) -> bool:

@@ -17,7 +17,7 @@ from wharfinger.core.seams.part import PolicyPart
 from wharfinger.model.decisions import Prediction
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Classification, Estimate
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 
 Array = NDArray[np.float64]
 POINTS = 100.0
@@ -144,7 +144,7 @@ class ContentionTable:
     def drop(self, row: int) -> None:
         """Remove a server's row; later ones move up."""
 
-    def assess(self, request: PlacementRequest, view: ClusterView, confidence: float) -> Assessment:
+    def assess(self, request: Request, view: View, confidence: float) -> Assessment:
         """A newcomer among the residents of every server.
 
         ``confidence`` is that a workload is not slowed beyond what it tolerates, each by itself.

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from wharfinger.model.decisions import Decision
 from wharfinger.model.profile import ProfilingPlan
-from wharfinger.model.view import ClusterView
+from wharfinger.model.view import View
 from wharfinger.model.workload import Workload
 
 
@@ -27,5 +27,5 @@ class ProfilingPlanner(Protocol):
     def name(self) -> str:
         """As decisions' records name it."""
 
-    def plan(self, workload: Workload, view: ClusterView) -> Profiling | None:
+    def plan(self, workload: Workload, view: View) -> Profiling | None:
         """How it is profiled; ``None`` = it is placed without classification."""

@@ -5,8 +5,8 @@ from typing import Protocol
 from wharfinger.core.seams.part import PolicyPart
 from wharfinger.core.seams.verdicts import PlacementVerdict
 from wharfinger.model.allocation import Placement
-from wharfinger.model.decisions import Plan, Refusal
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Place, Refuse
+from wharfinger.model.view import Request, View
 
 
 class ServerIndex(Protocol):
@@ -22,12 +22,12 @@ class ServerIndex(Protocol):
 class PlacementPolicy(PolicyPart, Protocol):
     """Places one workload at a time. It keeps nothing between calls."""
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> PlacementVerdict:
+    def place(self, request: Request, view: View) -> PlacementVerdict:
         """Where the workload goes, or what else should happen."""
 
     def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse | None:
         """Other allocations for a running workload; ``None`` = as they are.
 
         On more, fewer or the same servers, as far as the engine and the workload allow; it stays on

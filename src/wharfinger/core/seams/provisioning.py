@@ -6,7 +6,7 @@ from typing import Protocol
 
 from wharfinger.core.seams.part import PolicyPart
 from wharfinger.model.decisions import Decision
-from wharfinger.model.view import ClusterView
+from wharfinger.model.view import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ProvisioningView:
         now: Seconds since the epoch.
     """
 
-    cluster: ClusterView
+    cluster: View
     waiting: Mapping[str, int]
     ordered: Mapping[str, int]
     acquired: Mapping[str, float]

@@ -1,18 +1,18 @@
 """What a placement or an admission may answer, each with its ``Decision``.
 
-``Plan`` (place it here) and ``Refusal`` (not now, and why) are in ``model.decisions``.
+``Place`` (place it here) and ``Refuse`` (not now, and why) are in ``model.decisions``.
 """
 
 from dataclasses import dataclass
 
-from wharfinger.model.decisions import Decision, Plan, Refusal
+from wharfinger.model.decisions import Decision, Place, Refuse
 
 
 @dataclass(frozen=True, slots=True)
 class Preempt:
     """Other workloads are stopped for its sake; it is tried again when they have left.
 
-    The victims, running and restartable (``ClusterView.occupants``), return to their queue. One
+    The victims, running and restartable (``View.occupants``), return to their queue. One
     that would be served before this one there is not stopped.
     """
 
@@ -65,6 +65,6 @@ class Divert:
     review_at: float | None = None
 
 
-PlacementVerdict = Plan | Refusal | Preempt | Acquire | Delegate | WaitUntil
-AdmissionVerdict = Admit | WaitUntil | Refusal
-ReviewVerdict = Divert | WaitUntil | Refusal
+PlacementVerdict = Place | Refuse | Preempt | Acquire | Delegate | WaitUntil
+AdmissionVerdict = Admit | WaitUntil | Refuse
+ReviewVerdict = Divert | WaitUntil | Refuse

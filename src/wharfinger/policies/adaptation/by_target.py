@@ -21,7 +21,7 @@ from wharfinger.core.seams.adaptation import (
 )
 from wharfinger.core.state import AdjustmentKind, WorkloadRecord, is_violated
 from wharfinger.core.tracking import Tracked
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage, recommended
+from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage, recommended
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import OffTarget
 from wharfinger.policies.adaptation.learning import Learning
@@ -99,7 +99,7 @@ class ByTarget:
             yield from self._try_second(now, record, cluster)
             return
         # What the engine could not do once, neighbors may mend.
-        if off.pace < 1 and record.reason == "resize-failed":
+        if off.normalized < 1 and record.reason == "resize-failed":
             acted = yield from self._relieve(now, record, off, cluster)
             if acted:
                 return
@@ -108,7 +108,7 @@ class ByTarget:
             return  # What they give is there once they have been resized.
         verdict = _sized(now, record, cluster, off)
         yield from _carried_out(record, verdict)
-        if isinstance(verdict, Refusal) and off.pace < 1:
+        if isinstance(verdict, Refuse) and off.normalized < 1:
             yield from self._relieve(now, record, off, cluster)
 
     def _others_give(
@@ -125,7 +125,7 @@ class ByTarget:
             if more is None or self._slack.is_limit_reached(cluster.state, now):
                 continue
             verdict = _sized(now, other, cluster, more)
-            if isinstance(verdict, Plan):
+            if isinstance(verdict, Place):
                 for sign, placements in ((1, other.placements), (-1, verdict.placements)):
                     on_server = (p for p in placements if p.server == here.server)
                     given += sign * sum(p.allocation.cpu_millicpus for p in on_server)
@@ -164,7 +164,7 @@ class ByTarget:
             neighbor = self._slack.to_suspend(neighbors, record, now)
             if neighbor is not None:
                 message = (
-                    f"{record.name} has violated its target at {off.pace:.0%} for "
+                    f"{record.name} has violated its target at {off.normalized:.0%} for "
                     f"{off.for_seconds:.0f} s: best-effort {neighbor.name} is suspended"
                 )
                 reason = ReasonCode.SUSPENDED_FOR_TARGET
@@ -184,14 +184,14 @@ class ByTarget:
         request = replace(cluster.request(record, now), excluded=here)
         verdict = cluster.placement.place(request, view)
         predicted = verdict.decision.predicted
-        if not isinstance(verdict, Plan) or predicted is None:
+        if not isinstance(verdict, Place) or predicted is None:
             return False
-        if predicted.mean < 1 - record.workload.tolerance or predicted.low <= off.pace:
+        if predicted.mean < 1 - record.workload.tolerance or predicted.low <= off.normalized:
             return False
         server = verdict.placements[0].server
         message = (
-            f"target violated at {off.pace:.0%} for {off.for_seconds:.0f} s, and nothing helps "
-            f"here: {server} should give {predicted.mean:.0%}"
+            f"target violated at {off.normalized:.0%} for {off.for_seconds:.0f} s, and nothing "
+            f"helps here: {server} should give {predicted.mean:.0%}"
         )
         decision = replace(
             verdict.decision,
@@ -230,15 +230,15 @@ def _sized(
     cluster: Residents,
     off: OffTarget | None = None,
     load: float | None = None,
-) -> Plan | Refusal | None:
+) -> Place | Refuse | None:
     request = cluster.request(record, now, off_target=off, load=load)
     return cluster.placement.resize(request, record.placements, cluster.view())
 
 
-def _carried_out(record: WorkloadRecord, verdict: Plan | Refusal | None) -> Remedies:
-    if isinstance(verdict, Plan):
+def _carried_out(record: WorkloadRecord, verdict: Place | Refuse | None) -> Remedies:
+    if isinstance(verdict, Place):
         yield Resize(record.name, verdict.placements, verdict.decision)
-    elif isinstance(verdict, Refusal):
+    elif isinstance(verdict, Refuse):
         yield Unchanged(record.name, verdict.decision)
 
 

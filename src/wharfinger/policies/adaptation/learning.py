@@ -18,7 +18,7 @@ from wharfinger.model.allocation import Placement
 from wharfinger.model.performance import PROXIES, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Classification, Entry, Estimate, Measurements, Origin
-from wharfinger.model.view import ClusterView
+from wharfinger.model.view import View
 from wharfinger.model.workload import ProfileMode
 from wharfinger.policies.adaptation.slack import Slack, TargetSettings, cpu_used, is_recent
 from wharfinger.policies.placement.resizing import room_on
@@ -145,7 +145,7 @@ class Learning:
                 return f"it runs {off:.0%} off what was predicted for {cpu}m CPU"
         return ""
 
-    def second_allocation(self, record: WorkloadRecord, view: ClusterView) -> tuple[Placement, ...]:
+    def second_allocation(self, record: WorkloadRecord, view: View) -> tuple[Placement, ...]:
         """For one that was measured under its present allocation only: another, not far off.
 
         More where there is room, else less by no more than its tolerance; once in a start; else

@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import ManagerState, WorkloadRecord, is_violated
 from wharfinger.core.tracking import TargetTracking
-from wharfinger.model.performance import MAX_PACE, Performance, Quantity, pace
+from wharfinger.model.performance import (
+    MAX_NORMALIZED,
+    Performance,
+    Quantity,
+    normalized_performance,
+)
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.view import OffTarget
 from wharfinger.model.workload import Target
@@ -91,7 +96,7 @@ class Slack:
         deadline = target.completion_seconds
         if deadline is not None and performance.measured_at >= record.submitted_at + deadline:
             return None  # no adjustment brings that back, and neighbors would pay for each
-        achieved = pace(target, performance, record.submitted_at)
+        achieved = normalized_performance(target, performance, record.submitted_at)
         if achieved is None:
             return None
         headroom = self._headroom(record, target, performance)
@@ -125,10 +130,14 @@ class Slack:
         if used >= busy * allocated or done < 1 - record.workload.tolerance:
             return None
         others = replace(target, throughput_per_second=None)
-        rest = pace(others, performance, record.submitted_at) if target.latency else MAX_PACE
+        rest = (
+            normalized_performance(others, performance, record.submitted_at)
+            if target.latency
+            else MAX_NORMALIZED
+        )
         if rest is None:
             return None
-        return min(rest, done * busy * allocated / max(used, 1.0), MAX_PACE)
+        return min(rest, done * busy * allocated / max(used, 1.0), MAX_NORMALIZED)
 
     def off_target(
         self, record: WorkloadRecord, state: ManagerState, now: float

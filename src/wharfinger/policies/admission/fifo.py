@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from wharfinger.core import events as ev
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.verdicts import Admit, ReviewVerdict
-from wharfinger.model.decisions import Decision, ReasonCode, Refusal, Stage
-from wharfinger.model.view import PlacementRequest
+from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
+from wharfinger.model.view import Request
 
 GUARANTEED = "guaranteed"
 BEST_EFFORT = "best-effort"
@@ -44,7 +44,7 @@ class Fifo:
     def __init__(self, settings: FifoSettings | None = None) -> None:
         self.settings = settings or FifoSettings()
 
-    def admit(self, request: PlacementRequest, view: AdmissionView) -> Admit | Refusal:
+    def admit(self, request: Request, view: AdmissionView) -> Admit | Refuse:
         """All, up to the limit."""
         waiting, most = sum(view.waiting.values()), self.settings.max_waiting
         numbers = {"waiting": float(waiting), "max_waiting": float(most)}
@@ -61,15 +61,13 @@ class Fifo:
             would_change="fewer waiting workloads: submit it again later" if is_full else "",
             numbers=numbers,
         )
-        return Refusal(decision) if is_full else Admit(decision)
+        return Refuse(decision) if is_full else Admit(decision)
 
-    def enqueue(self, request: PlacementRequest, view: AdmissionView) -> Admit:
+    def enqueue(self, request: Request, view: AdmissionView) -> Admit:
         """One queue for those with a claim on CPU time, one for those without."""
         return Admit(queue=BEST_EFFORT if request.workload.best_effort else GUARANTEED)
 
-    def review(
-        self, request: PlacementRequest, queue: str, view: AdmissionView
-    ) -> ReviewVerdict | None:
+    def review(self, request: Request, queue: str, view: AdmissionView) -> ReviewVerdict | None:
         """It stays where it is."""
         return None
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from math import inf
 
 from wharfinger.model.allocation import Placement
-from wharfinger.model.decisions import Decision, Plan, ReasonCode, Refusal, Stage
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage
+from wharfinger.model.view import Request, View
 from wharfinger.model.workload import WorkloadType
 from wharfinger.policies.placement.common import needed, wanted
 from wharfinger.policies.placement.least_loaded import LeastLoaded
@@ -29,8 +29,8 @@ class Autoscale(LeastLoaded):
     name = "autoscale"
 
     def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse | None:
         """One server more or less, by load; a changed reservation on all of them."""
         if request.load is None:
             return super().resize(request, placements, view)
@@ -47,12 +47,12 @@ class Autoscale(LeastLoaded):
         return None
 
     def _scale_out(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal:
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse:
         here = {view.row(placement.server) for placement in placements}
         verdict = self.place(replace(request, excluded=request.excluded | here), view)
         over = f"load {request.load:.0%} is over {OUT:.0%}"
-        if isinstance(verdict, Refusal):
+        if isinstance(verdict, Refuse):
             room = wanted(request.reserved(view.capabilities))
             refused = replace(
                 self._decision(request, view, f"{over}, and no other server has room"),
@@ -60,20 +60,18 @@ class Autoscale(LeastLoaded):
                 reason=ReasonCode.NO_ROOM,
                 would_change=f"{room} free on another server",
             )
-            return Refusal(refused)
+            return Refuse(refused)
         ranked = [c for c in verdict.decision.candidates if c.reason is ReasonCode.OK]
         message = f"{over}: {ranked[0].server} makes {len(placements) + 1} servers"
         decision = replace(self._decision(request, view, message), candidates=tuple(ranked))
-        return Plan((*placements, *verdict.placements), decision)
+        return Place((*placements, *verdict.placements), decision)
 
-    def _scale_in(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan:
+    def _scale_in(self, request: Request, placements: tuple[Placement, ...], view: View) -> Place:
         newest = placements[-1].server
         message = f"load {request.load:.0%} on {len(placements)} servers: {newest} is left"
-        return Plan(placements[:-1], self._decision(request, view, message))
+        return Place(placements[:-1], self._decision(request, view, message))
 
-    def _decision(self, request: PlacementRequest, view: ClusterView, message: str) -> Decision:
+    def _decision(self, request: Request, view: View, message: str) -> Decision:
         return Decision(
             Stage.ADAPTATION,
             self.name,

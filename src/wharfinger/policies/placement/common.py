@@ -18,12 +18,12 @@ from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
     Candidate,
     Decision,
-    Plan,
+    Place,
     ReasonCode,
-    Refusal,
+    Refuse,
     Stage,
 )
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 
 _LOOKED_AT = 64
 """How many servers are searched for ones that a record names because they can't take it."""
@@ -40,8 +40,8 @@ class ByReservation:
         return None
 
     def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse | None:
         """The changed reservation, in place."""
         need = request.reserved(view.capabilities)
         if all(placement.allocation == need for placement in placements):
@@ -49,7 +49,7 @@ class ByReservation:
         return change_in_place(self.name, need, placements, view, "the reservation was changed")
 
 
-def open_servers(request: PlacementRequest, view: ClusterView) -> NDArray[np.uint8]:
+def open_servers(request: Request, view: View) -> NDArray[np.uint8]:
     """(S,) 1 where this workload may go: accepting, and not one that failed to start it."""
     if not request.excluded:
         return view.accepting
@@ -58,7 +58,7 @@ def open_servers(request: PlacementRequest, view: ClusterView) -> NDArray[np.uin
     return accepting
 
 
-def is_full(request: PlacementRequest, need: Allocation, view: ClusterView) -> bool:
+def is_full(request: Request, need: Allocation, view: View) -> bool:
     """Whether no server has room, where that is known without a pass over all of them."""
     cpu, memory = need.cpu_millicpus, need.memory_bytes
     return (
@@ -66,7 +66,7 @@ def is_full(request: PlacementRequest, need: Allocation, view: ClusterView) -> b
     )
 
 
-def misfit(request: PlacementRequest, need: Allocation, view: ClusterView, row: int) -> ReasonCode:
+def misfit(request: Request, need: Allocation, view: View, row: int) -> ReasonCode:
     """Why one server can't take the workload now; ``OK`` where it can."""
     if not view.accepting[row]:
         return ReasonCode.NO_SERVERS
@@ -83,7 +83,7 @@ def misfit(request: PlacementRequest, need: Allocation, view: ClusterView, row: 
 
 
 def candidates(
-    view: ClusterView,
+    view: View,
     rows: list[int],
     scores: Iterable[float | None],
     reasons: Iterable[ReasonCode] = repeat(ReasonCode.OK),
@@ -107,14 +107,12 @@ def candidates(
     ]
 
 
-def candidate(view: ClusterView, row: int, score: float | None, reason: ReasonCode) -> Candidate:
+def candidate(view: View, row: int, score: float | None, reason: ReasonCode) -> Candidate:
     """As ``candidates``, of one server."""
     return candidates(view, [row], [score], [reason])[0]
 
 
-def rejected(
-    request: PlacementRequest, need: Allocation, view: ClusterView, limit: int
-) -> list[Candidate]:
+def rejected(request: Request, need: Allocation, view: View, limit: int) -> list[Candidate]:
     """The first ``limit`` servers that can't take it; a record is not worth a full pass."""
     if limit <= 0:
         return []
@@ -126,13 +124,13 @@ def rejected(
 
 def plan(
     policy: str,
-    request: PlacementRequest,
+    request: Request,
     need: Allocation,
-    view: ClusterView,
+    view: View,
     ranked: list[Candidate],
     message: str,
     probed: list[Candidate] | None = None,
-) -> Plan:
+) -> Place:
     """A plan for the first of the ranked candidates; the record has the others and the misfits.
 
     ``probed`` has the misfits of a policy that looks at some servers only; ``None`` = at all.
@@ -150,22 +148,22 @@ def plan(
         candidates=(*ranked, *misfits),
         numbers=needed(need),
     )
-    return Plan((Placement(ranked[0].server, need),), decision)
+    return Place((Placement(ranked[0].server, need),), decision)
 
 
 def refuse(
     policy: str,
-    request: PlacementRequest,
+    request: Request,
     need: Allocation,
-    view: ClusterView,
+    view: View,
     cpu_needed: NDArray[np.int64] | None = None,
-) -> Refusal:
+) -> Refuse:
     """Why no server can take the workload now, and what would have to change.
 
     ``cpu_needed`` is (S,) thousandths of a CPU, where that is not the same on each server.
     """
     reason, message, would_change = _diagnose(need, cpu_needed, view)
-    return Refusal(
+    return Refuse(
         Decision(
             stage=Stage.PLACEMENT,
             decided_by=policy,
@@ -189,7 +187,7 @@ def needed(need: Allocation) -> dict[str, float]:
 
 
 def _diagnose(
-    need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView
+    need: Allocation, cpu_needed: NDArray[np.int64] | None, view: View
 ) -> tuple[ReasonCode, str, str]:
     is_open, freest, fits = _room(need, cpu_needed, view)
     if not is_open:
@@ -219,7 +217,7 @@ def _diagnose(
 
 
 def _room(
-    need: Allocation, cpu_needed: NDArray[np.int64] | None, view: ClusterView
+    need: Allocation, cpu_needed: NDArray[np.int64] | None, view: View
 ) -> tuple[bool, int, bool]:
     """Whether one accepts work; the large enough one with most CPU free or -1; whether one fits."""
     if cpu_needed is None and view.loads is not None:
@@ -246,8 +244,8 @@ def wanted(need: Allocation) -> str:
 
 
 def change_in_place(
-    policy: str, need: Allocation, placements: tuple[Placement, ...], view: ClusterView, why: str
-) -> Plan | Refusal:
+    policy: str, need: Allocation, placements: tuple[Placement, ...], view: View, why: str
+) -> Place | Refuse:
     """Another allocation on the servers where a workload already is, if they have room."""
     rows = {placement.server: view.row(placement.server) for placement in placements}
     short = [p for p in placements if not _fits_instead(view, rows[p.server], p.allocation, need)]
@@ -271,11 +269,11 @@ def change_in_place(
         numbers=needed(need),
     )
     if reason is not ReasonCode.OK:
-        return Refusal(decision)
-    return Plan(tuple(replace(p, allocation=need) for p in placements), decision)
+        return Refuse(decision)
+    return Place(tuple(replace(p, allocation=need) for p in placements), decision)
 
 
-def _fits_instead(view: ClusterView, row: int, held: Allocation, need: Allocation) -> bool:
+def _fits_instead(view: View, row: int, held: Allocation, need: Allocation) -> bool:
     more_cpu = need.cpu_millicpus - held.cpu_millicpus
     more_memory = need.memory_bytes - held.memory_bytes
     return (more_cpu <= 0 or view.cpu_allocated[row] + more_cpu <= view.cpu_capacity[row]) and (

@@ -5,8 +5,8 @@ cores and memory only, and neither at platforms nor at interference.
 """
 
 from wharfinger.model.allocation import Allocation
-from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, Refusal
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import CANDIDATES_KEPT, Place, Refuse
+from wharfinger.model.view import Request, View
 from wharfinger.native import least_loaded
 from wharfinger.policies.placement.common import (
     ByReservation,
@@ -26,7 +26,7 @@ class LeastLoaded(ByReservation):
 
     name = "least-loaded"
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         """Filter by room, rank by load, size by reservation."""
         need = request.reserved(view.capabilities)
         rows, loads = _least_loaded(request, need, view)
@@ -48,9 +48,7 @@ class ReservationPlacement(LeastLoaded):
     name = "reservation"
 
 
-def _least_loaded(
-    request: PlacementRequest, need: Allocation, view: ClusterView
-) -> tuple[list[int], list[float]]:
+def _least_loaded(request: Request, need: Allocation, view: View) -> tuple[list[int], list[float]]:
     cpu, memory = need.cpu_millicpus, need.memory_bytes
     if view.loads is not None:
         return view.loads.least_loaded(cpu, memory, CANDIDATES_KEPT, request.excluded)

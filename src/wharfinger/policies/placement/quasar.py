@@ -11,20 +11,20 @@ from math import exp, inf
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.prediction import TargetPart, pace_with, parts_of
+from wharfinger.classification.prediction import TargetPart, normalized_with, parts_of
 from wharfinger.core.seams.contention import POINTS, Assessment
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
     Candidate,
     Decision,
-    Plan,
+    Place,
     Prediction,
     ReasonCode,
-    Refusal,
+    Refuse,
     Stage,
 )
-from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.view import OffTarget, Request, View
 from wharfinger.policies.placement.common import (
     ByReservation,
     candidates,
@@ -90,8 +90,8 @@ class ServerOptions:
         relaxed: No server keeps all workloads within that; the smallest violation was taken.
     """
 
-    request: PlacementRequest
-    view: ClusterView
+    request: Request
+    view: View
     need: NDArray[np.int64]
     memory_bytes: int
     reason: NDArray[np.int64]
@@ -163,7 +163,7 @@ def _lowest(rows: NDArray[np.intp], score: NDArray[np.float64], count: int) -> N
 
 
 def _reasons_on(
-    request: PlacementRequest, need: NDArray[np.int64], memory_bytes: int, view: ClusterView
+    request: Request, need: NDArray[np.int64], memory_bytes: int, view: View
 ) -> NDArray[np.int64]:
     """(S,) why each server can't take it now, as an index in ``CODES``."""
     cpu = view.cpu_capacity
@@ -192,7 +192,7 @@ class Quasar(ByReservation):
         self.settings: QuasarSettings = settings or QuasarSettings()
         self._confidence = self.settings.sizing.confidence
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         """Size on each server, drop those that don't fit, rank the others."""
         options = self._look(request, view)
         if options.sizing is not None and options.sizing.hopeless:
@@ -213,9 +213,9 @@ class Quasar(ByReservation):
             numbers=self._numbers(allocation, options),
             predicted=options.sizing.prediction_on(best) if options.sizing else None,
         )
-        return Plan((Placement(view.names[best], allocation),), decision)
+        return Place((Placement(view.names[best], allocation),), decision)
 
-    def _look(self, request: PlacementRequest, view: ClusterView) -> ServerOptions:
+    def _look(self, request: Request, view: View) -> ServerOptions:
         reserved, best_effort = request.reserved(view.capabilities), request.workload.best_effort
         confidence = self.settings.best_effort_confidence if best_effort else self._confidence
         contention = Assessment(len(view.names))
@@ -282,7 +282,7 @@ class Quasar(ByReservation):
             f"of the target, which is not reached with {sure} confidence{harm}"
         )
 
-    def _refuse(self, options: ServerOptions) -> Refusal:
+    def _refuse(self, options: ServerOptions) -> Refuse:
         if miss := options.nearest_miss():
             return self._refusal(options, *miss)
         # Where it could be given nothing at all, a server is too small whatever it has.
@@ -292,9 +292,9 @@ class Quasar(ByReservation):
         need = options.allocation(int(sizes.min()) if sizes.size else 0)
         plain = refuse(self.name, request, need, view, sizes).decision
         numbers, listed = self._numbers(need, options), options.candidates(NOWHERE)
-        return Refusal(replace(plain, candidates=listed, numbers=numbers))
+        return Refuse(replace(plain, candidates=listed, numbers=numbers))
 
-    def _too_high(self, sizing: Sizing, options: ServerOptions) -> Refusal:
+    def _too_high(self, sizing: Sizing, options: ServerOptions) -> Refuse:
         predicted = prediction(sizing.curve.best(), self._confidence)
         why = (
             f"even alone on a whole server it would reach {predicted.mean:.0%} of its target "
@@ -311,7 +311,7 @@ class Quasar(ByReservation):
         why: str,
         mend: str,
         predicted: Prediction | None = None,
-    ) -> Refusal:
+    ) -> Refuse:
         decision = Decision(
             stage=Stage.PLACEMENT,
             decided_by=self.name,
@@ -323,11 +323,11 @@ class Quasar(ByReservation):
             candidates=options.candidates(NOWHERE),
             predicted=predicted,
         )
-        return Refusal(decision)
+        return Refuse(decision)
 
     def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse | None:
         """Along the curve that was classified, from how it does now."""
         known, off, settings = request.classification, request.off_target, self.settings
         if request.workload.target is None:
@@ -342,7 +342,7 @@ class Quasar(ByReservation):
             return along or by_proportion(held, off, settings.resizing)
 
         verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
-        if not isinstance(verdict, Plan) or known is None or off is None or not parts:
+        if not isinstance(verdict, Place) or known is None or off is None or not parts:
             return verdict
         before, after = placements[0].allocation, verdict.placements[0].allocation
         predicted = after_resize(parts, before, after, off, self._confidence)
@@ -350,6 +350,6 @@ class Quasar(ByReservation):
         if view.contention is not None:
             drop = view.contention.drop_of(row, view.platforms[view.platform[row]], known)
         if drop is not None:
-            std = pace_with(parts, after.cpu_millicpus, MEDIAN).std
+            std = normalized_with(parts, after.cpu_millicpus, MEDIAN).std
             predicted = replace(predicted, alone=predicted.mean * exp(drop), alone_std=std)
-        return Plan(verdict.placements, replace(verdict.decision, predicted=predicted))
+        return Place(verdict.placements, replace(verdict.decision, predicted=predicted))

@@ -11,8 +11,8 @@ from struct import Struct
 
 import numpy as np
 
-from wharfinger.model.decisions import Plan, ReasonCode, Refusal
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import Place, ReasonCode, Refuse
+from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import (
     ByReservation,
     candidates,
@@ -43,7 +43,7 @@ class Drawing(ByReservation):
     def __init__(self, settings: DrawSettings | None = None) -> None:
         self.settings: DrawSettings = settings or DrawSettings()
 
-    def order(self, count: int, request: PlacementRequest, what: str) -> Iterator[int]:
+    def order(self, count: int, request: Request, what: str) -> Iterator[int]:
         """The numbers below ``count`` in an order drawn for a workload and a use."""
         return in_random_order(count, self.settings.seed, request.workload.name, what)
 
@@ -86,7 +86,7 @@ class RandomChoice(Drawing):
 
     name = "random"
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         """Probe in random order until one has room, size by reservation."""
         need = request.reserved(view.capabilities)
         probes: dict[int, ReasonCode] = {}

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log
 
-from wharfinger.classification.prediction import TargetPart, pace_with, performance_with
+from wharfinger.classification.prediction import TargetPart, normalized_with, performance_with
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Decision, Plan, Prediction, ReasonCode, Refusal, Stage
+from wharfinger.model.decisions import Decision, Place, Prediction, ReasonCode, Refuse, Stage
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate
-from wharfinger.model.view import ClusterView, OffTarget, PlacementRequest
+from wharfinger.model.view import OffTarget, Request, View
 from wharfinger.policies.placement.common import change_in_place
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.policies.placement.sizing import SizingSettings, prediction, sizes
@@ -53,21 +53,21 @@ Wanted = Callable[[Allocation, OffTarget], int]
 
 def by_proportion(held: Allocation, off: OffTarget, settings: ResizeSettings = DEFAULT) -> int:
     """CPU in proportion to what is missing or spare, as vertical autoscalers do it."""
-    return round(held.cpu_millicpus * settings.margin / max(off.pace, 1e-9))
+    return round(held.cpu_millicpus * settings.margin / max(off.normalized, 1e-9))
 
 
-def room_on(server: str, view: ClusterView) -> int:
+def room_on(server: str, view: View) -> int:
     """Thousandths of a CPU that are not allocated there; below 0 = more than there is."""
     row = view.row(server)
     return int(view.cpu_capacity[row] - view.cpu_allocated[row])
 
 
 def lacking(
-    placement: Placement, off: OffTarget, view: ClusterView, settings: ResizeSettings = DEFAULT
+    placement: Placement, off: OffTarget, view: View, settings: ResizeSettings = DEFAULT
 ) -> int:
     """By how much the server's room falls short of what a missed target asks for."""
     held = placement.allocation
-    if off.pace >= 1 or _is_idle(off, held, settings):
+    if off.normalized >= 1 or _is_idle(off, held, settings):
         return 0
     largest = round(held.cpu_millicpus * settings.max_growth)
     wanted = min(by_proportion(held, off, settings), largest)
@@ -76,12 +76,12 @@ def lacking(
 
 def follow_target(
     policy: str,
-    request: PlacementRequest,
+    request: Request,
     placements: tuple[Placement, ...],
-    view: ClusterView,
+    view: View,
     settings: ResizeSettings,
     wanted: Wanted | None = None,
-) -> Plan | Refusal | None:
+) -> Place | Refuse | None:
     """More where the target is missed, less where there is more than enough.
 
     ``wanted`` says how much; ``None`` = in proportion to what is missing or spare.
@@ -90,12 +90,12 @@ def follow_target(
     if off is None or len(placements) != 1 or request.workload.best_effort:
         return None
     held = placements[0].allocation
-    if off.pace < 1 and _is_idle(off, held, settings):
-        return Refusal(_no_help(policy, off, held))
+    if off.normalized < 1 and _is_idle(off, held, settings):
+        return Refuse(_no_help(policy, off, held))
     size = wanted(held, off) if wanted else by_proportion(held, off, settings)
     size = _bounded(size, held, off, settings)
     # A latency says nothing of what is left when CPU is taken that is used.
-    if off.pace > 1 and target is not None and target.latency:
+    if off.normalized > 1 and target is not None and target.latency:
         used = round(_used_millicpus(off) * settings.margin)
         size = min(held.cpu_millicpus, max(size, used))
     step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
@@ -104,19 +104,19 @@ def follow_target(
     if abs(size - held.cpu_millicpus) >= settings.min_step * held.cpu_millicpus:
         need = replace(held, cpu_millicpus=size)
         return change_in_place(policy, need, placements, view, _why(off, held, need))
-    if off.pace > 1:
+    if off.normalized > 1:
         return None
     # What is missing is less than is worth a change, or no room is left for one step more.
     more = replace(held, cpu_millicpus=-(-_step_up(held, settings) // step) * step)
     verdict = change_in_place(policy, more, placements, view, "")
-    return verdict if isinstance(verdict, Refusal) else None
+    return verdict if isinstance(verdict, Refuse) else None
 
 
 def _bounded(size: int, held: Allocation, off: OffTarget, settings: ResizeSettings) -> int:
     """Within a step's bounds, and in the direction in which the workload is off its target."""
     least, most = held.cpu_millicpus / settings.max_cut, held.cpu_millicpus * settings.max_growth
     size = max(settings.min_millicpus, round(min(most, max(least, size))))
-    if off.pace > 1:
+    if off.normalized > 1:
         return min(held.cpu_millicpus, size)
     return max(size, _step_up(held, settings))
 
@@ -136,8 +136,8 @@ def _used_millicpus(off: OffTarget) -> int:
 
 
 def _why(off: OffTarget, held: Allocation, need: Allocation) -> str:
-    kept = "kept" if off.pace > 1 else "missed"
-    at = f"with CPU for {off.pace:.0%} of it" if off.estimated else f"at {off.pace:.0%}"
+    kept = "kept" if off.normalized > 1 else "missed"
+    at = f"with CPU for {off.normalized:.0%} of it" if off.estimated else f"at {off.normalized:.0%}"
     return (
         f"target {kept} {at} for {off.for_seconds:.0f} s: "
         f"{held.cpu_millicpus}m CPU become {need.cpu_millicpus}m"
@@ -152,11 +152,11 @@ def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:
         accepted=False,
         reason=ReasonCode.WOULD_NOT_HELP,
         message=(
-            f"not resized: at {off.pace:.0%} of target, but only {used}m of "
+            f"not resized: at {off.normalized:.0%} of target, but only {used}m of "
             f"{held.cpu_millicpus}m CPU is used; more CPU would not help"
         ),
         would_change="more load, or less waiting for something else than CPU",
-        numbers={"pace": off.pace, "cpu_used_millicpus": float(used)},
+        numbers={"pace": off.normalized, "cpu_used_millicpus": float(used)},
     )
 
 
@@ -173,8 +173,8 @@ class Feedback(LeastLoaded):
         self.settings: ResizeSettings = settings or ResizeSettings()
 
     def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse | None:
         """More where the target is missed, less where there is more than enough."""
         if request.workload.target is None:
             return super().resize(request, placements, view)
@@ -195,9 +195,9 @@ def after_resize(
 
     In the target's own terms only where it has one part, and states no completion.
     """
-    now = pace_with(parts, before.cpu_millicpus, MEDIAN).mean
-    then = pace_with(parts, after.cpu_millicpus, MEDIAN)
-    level = max(off.pace, 1e-9) / now
+    now = normalized_with(parts, before.cpu_millicpus, MEDIAN).mean
+    then = normalized_with(parts, after.cpu_millicpus, MEDIAN)
+    level = max(off.normalized, 1e-9) / now
     predicted = prediction(Estimate(then.mean * level, then.std), confidence)
     if len(parts) > 1 or parts[0].work is not None:
         return predicted
@@ -209,7 +209,7 @@ def along_curve(
     parts: list[TargetPart],
     held: Allocation,
     off: OffTarget,
-    view: ClusterView,
+    view: View,
     margin: float,
     settings: SizingSettings,
 ) -> int | None:
@@ -219,11 +219,11 @@ def along_curve(
     """
     if not parts or held.cpu_millicpus <= 0:
         return None
-    now = log(pace_with(parts, held.cpu_millicpus, MEDIAN).mean)
+    now = log(normalized_with(parts, held.cpu_millicpus, MEDIAN).mean)
     fractional = view.capabilities.fractional_cpu
     grid = sizes(int(view.cpu_capacity.max()), fractional=fractional, settings=settings)
     for cpu in grid.tolist():
-        change = log(pace_with(parts, cpu, MEDIAN).mean) - now
-        if log(max(off.pace, 1e-9)) + change >= log(margin):
-            return int(cpu) if (cpu > held.cpu_millicpus) == (off.pace < 1) else None
+        change = log(normalized_with(parts, cpu, MEDIAN).mean) - now
+        if log(max(off.normalized, 1e-9)) + change >= log(margin):
+            return int(cpu) if (cpu > held.cpu_millicpus) == (off.normalized < 1) else None
     return None

@@ -4,8 +4,8 @@ from dataclasses import replace
 from itertools import count
 
 from wharfinger.model.allocation import Allocation
-from wharfinger.model.decisions import CANDIDATES_KEPT, Plan, Refusal
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.decisions import CANDIDATES_KEPT, Place, Refuse
+from wharfinger.model.view import Request, View
 from wharfinger.native import next_in_turn
 from wharfinger.policies.placement.common import (
     ByReservation,
@@ -22,7 +22,7 @@ class RoundRobin(ByReservation):
 
     name = "round-robin"
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         """Filter by room, rank by turn, size by reservation."""
         need = request.reserved(view.capabilities)
         rows = [] if is_full(request, need, view) else _next_in_turn(request, need, view)
@@ -34,7 +34,7 @@ class RoundRobin(ByReservation):
         return replace(made, note=made.placements[0].server)
 
 
-def _next_in_turn(request: PlacementRequest, need: Allocation, view: ClusterView) -> list[int]:
+def _next_in_turn(request: Request, need: Allocation, view: View) -> list[int]:
     return next_in_turn(
         view.cpu_capacity,
         view.cpu_allocated,
@@ -48,7 +48,7 @@ def _next_in_turn(request: PlacementRequest, need: Allocation, view: ClusterView
     )
 
 
-def _newest(request: PlacementRequest, view: ClusterView) -> int:
+def _newest(request: Request, view: View) -> int:
     """Row of the server that took the newest workload; -1 = there is none, or it has left."""
     try:
         row = view.row(request.note)

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import (
     TargetPart,
-    pace_with,
-    paces_with,
+    normalized_over,
+    normalized_with,
     parts_of,
     performance_with,
     reached_probability,
@@ -27,7 +27,7 @@ from wharfinger.core.seams.contention import Array, Assessment, LogEstimates
 from wharfinger.model.decisions import Prediction
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate, quantile
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 from wharfinger.native import first_enough
 
 
@@ -94,7 +94,7 @@ class SizeCurve:
         cls, parts: list[TargetPart], sizes: NDArray[np.int64], confidence: float
     ) -> "SizeCurve":
         """Of the parts of a target."""
-        means, stds = paces_with(parts, sizes.tolist(), confidence)
+        means, stds = normalized_over(parts, sizes.tolist(), confidence)
         medians = np.array([log(mean) for mean in means])
         return cls(sizes, means, stds, medians, np.array([std**2 for std in stds]))
 
@@ -135,8 +135,8 @@ class Sizing:
 
     def interval_on(self, row: int) -> Prediction:
         """Over the target on one server, with what it would be given there."""
-        pace = worse_by(self.curve.at(int(self.cpu_millicpus[row])), *_at(self.drop, row))
-        return prediction(pace, self.confidence)
+        normalized = worse_by(self.curve.at(int(self.cpu_millicpus[row])), *_at(self.drop, row))
+        return prediction(normalized, self.confidence)
 
     def prediction_on(self, row: int) -> Prediction:
         """The same in the target's own terms, too, and alone."""
@@ -162,15 +162,17 @@ def _at(estimates: LogEstimates, row: int) -> tuple[float, float]:
     return float(estimates.mean[row]), float(estimates.variance[row])
 
 
-def prediction(pace: Estimate, confidence: float) -> Prediction:
+def prediction(normalized: Estimate, confidence: float) -> Prediction:
     """An estimate of performance over target as a decision keeps it."""
-    half = quantile(confidence) * pace.std
-    return Prediction(pace.mean, pace.mean * exp(-half), pace.mean * exp(half), confidence)
+    half = quantile(confidence) * normalized.std
+    return Prediction(
+        normalized.mean, normalized.mean * exp(-half), normalized.mean * exp(half), confidence
+    )
 
 
 def size(
-    request: PlacementRequest,
-    view: ClusterView,
+    request: Request,
+    view: View,
     contention: Assessment,
     settings: SizingSettings = DEFAULT,
 ) -> Sizing | None:
@@ -206,10 +208,10 @@ def size(
     # Whether no size on the fastest platform will do. The largest is mostly the best: where there
     # is hope, one look is enough.
     alone = (
-        worse_by(pace_with(at_once, cpu, settings.confidence), *best)
+        worse_by(normalized_with(at_once, cpu, settings.confidence), *best)
         for cpu in reversed(grid.tolist())
     )
-    hopeless = all(reached_probability(pace) < settings.hopeless for pace in alone)
+    hopeless = all(reached_probability(normalized) < settings.hopeless for normalized in alone)
     correctable, sure = contention.correctable, settings.confidence
     return Sizing(chosen, reached, parts, curve, drop, correctable, sure, hopeless)
 
@@ -227,7 +229,7 @@ def _most_that_fits(
     medians: NDArray[np.float64],
     grid: NDArray[np.int64],
     most: NDArray[np.int64],
-    view: ClusterView,
+    view: View,
 ) -> NDArray[np.int64]:
     """(S,) what to give where no allocation reaches the target: it does not wait for more.
 

@@ -19,13 +19,13 @@ from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
     Candidate,
     Decision,
-    Plan,
+    Place,
     ReasonCode,
-    Refusal,
+    Refuse,
     Stage,
 )
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 from wharfinger.native import least_loaded
 from wharfinger.policies.placement.common import (
     candidates,
@@ -51,7 +51,7 @@ class Sparrow(Drawing):
 
     name = "sparrow"
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         """Probe, drop those without room, rank the others by load, size by reservation."""
         need = request.reserved(view.capabilities)
         probes = self._probes(request, need, view)
@@ -66,7 +66,7 @@ class Sparrow(Drawing):
         message = f"{ranked[0].server} is the least loaded of the {len(probes)} servers drawn"
         return plan(self.name, request, need, view, ranked, message, busy)
 
-    def _probes(self, request: PlacementRequest, need: Allocation, view: ClusterView) -> list[int]:
+    def _probes(self, request: Request, need: Allocation, view: View) -> list[int]:
         """Rows of servers that could take it, busy or not: drawn without repetition."""
         count = max(2, -(-PROBES_PER_CORE * need.cpu_millicpus // MILLICPUS_PER_CPU))
         servers = len(view.names)
@@ -82,7 +82,7 @@ class Sparrow(Drawing):
         )
         return [int(rows[at]) for at in islice(self.order(len(rows), request, "scan"), count)]
 
-    def _wait(self, need: Allocation, busy: list[Candidate]) -> Refusal:
+    def _wait(self, need: Allocation, busy: list[Candidate]) -> Refuse:
         servers = tuple(probe.server for probe in busy)
         decision = Decision(
             stage=Stage.PLACEMENT,
@@ -95,10 +95,10 @@ class Sparrow(Drawing):
             candidates=tuple(busy[:CANDIDATES_KEPT]),
             numbers=needed(need),
         )
-        return Refusal(decision, waits_for=servers)
+        return Refuse(decision, waits_for=servers)
 
 
-def _by_load(probes: list[int], need: Allocation, view: ClusterView) -> list[Candidate]:
+def _by_load(probes: list[int], need: Allocation, view: View) -> list[Candidate]:
     rows = np.array(probes)
     at, loads, *_ = least_loaded(
         view.cpu_capacity[rows],

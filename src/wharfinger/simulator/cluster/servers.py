@@ -51,7 +51,7 @@ class SimulatedServers:
 
     Attributes:
         jobs: By name.
-        accounts: What became of each job that was handed in, by name.
+        accounts: What became of each job that was submitted, by name.
         ledger: What the whole cluster has and uses, over time.
         machines: The servers that are there, by name.
     """
@@ -106,7 +106,7 @@ class SimulatedServers:
         return self.jobs.get(workload.name)
 
     def submitted(self, job: Job) -> Account:
-        """A job is handed in: from now on it is waited for."""
+        """A job is submitted: from now on it is waited for."""
         self.jobs[job.name] = job
         best = tuple(self.best(phase.application) for phase in job.all_phases)
         recorder = self.ledger.recorder

@@ -28,7 +28,7 @@ class Wants:
     Attributes:
         application: Its phase with the most work, at its best speed; most have one only.
         best: Units of work per second, alone on the best platform with all that it can use.
-        target_seconds: From being handed in to its end, by its target; infinite = it has none, or
+        target_seconds: From submission to its end, by its target; infinite = it has none, or
             serves.
         asked_per_second: Of a service: the most that its target has it answer; 0 = it is none.
         kept: Share of that which it has to answer.
@@ -70,7 +70,7 @@ class Wants:
     def needed(self, done: float, seconds: float, *, tolerant: bool = True) -> float:
         """Value from now on with which its target is kept; infinite = it is lost.
 
-        ``done`` is work, ``seconds`` since it was handed in; ``tolerant`` = its tolerance counts.
+        ``done`` is work, ``seconds`` since its submission; ``tolerant`` = its tolerance counts.
         """
         if self.job.load is not None:
             return self.asked_per_second * (self.kept if tolerant else 1.0)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.core.pipeline import Manager
+from wharfinger.core.pipeline import Core
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.core.state import ManagerState
 from wharfinger.model.allocation import Allocation, Placement
@@ -26,13 +26,13 @@ from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
     Candidate,
     Decision,
-    Plan,
+    Place,
     Prediction,
     ReasonCode,
-    Refusal,
+    Refuse,
     Stage,
 )
-from wharfinger.model.view import ClusterView, PlacementRequest
+from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import candidate, needed, open_servers, refuse
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.simulator.oracle.colocations import SAFE, Colocations, NewcomerEffect
@@ -92,18 +92,18 @@ class GreedyOracle:
         """None: it looks at the cluster itself."""
         return None
 
-    def watch(self, core: Manager) -> None:
+    def watch(self, core: Core) -> None:
         """From now on this core asks; residents are as it has them."""
         self._colocations = Colocations(self._knowledge, core.residents_of)
         self._state = core.state
 
     def resize(
-        self, request: PlacementRequest, placements: tuple[Placement, ...], view: ClusterView
-    ) -> Plan | Refusal | None:
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse | None:
         """As it is."""
         return None
 
-    def place(self, request: PlacementRequest, view: ClusterView) -> Plan | Refusal:
+    def place(self, request: Request, view: View) -> Place | Refuse:
         """Try servers, platform by platform, and take the best; several where one is too little."""
         wants = self._knowledge.wants(request.workload.name)
         if wants is None:
@@ -134,8 +134,8 @@ class _Search:
         knowledge: Knowledge,
         colocations: Colocations,
         wants: Wants,
-        request: PlacementRequest,
-        view: ClusterView,
+        request: Request,
+        view: View,
         now: float,
     ) -> None:
         self._knowledge, self._colocations = knowledge, colocations
@@ -330,7 +330,7 @@ class _Search:
 
     # --- the decision ---------------------------------------------------------------------------
 
-    def plan(self, chosen: list[Choice], tried: list[Choice]) -> Plan:
+    def plan(self, chosen: list[Choice], tried: list[Choice]) -> Place:
         """These servers."""
         taken = {choice.row for choice in chosen}
         others = [choice for choice in tried if choice.row not in taken]
@@ -350,18 +350,18 @@ class _Search:
             predicted=Prediction(share, share, share, 1.0) if share is not None else None,
         )
         names = self._view.names
-        return Plan(tuple(Placement(names[c.row], c.given) for c in chosen), decision)
+        return Place(tuple(Placement(names[c.row], c.given) for c in chosen), decision)
 
-    def refusal(self) -> Refusal:
+    def refusal(self) -> Refuse:
         """No server has room."""
         need = self._given(int(min(self._smallest, default=0)))
         by_row = self._smallest[self._view.platform]
         return refuse(GreedyOracle.name, self._request, need, self._view, by_row)
 
-    def disturbing(self, tried: list[Choice]) -> Refusal:
+    def disturbing(self, tried: list[Choice]) -> Refuse:
         """Best-effort work would make others miss their targets everywhere."""
         best = tried[0]
-        return Refusal(
+        return Refuse(
             Decision(
                 Stage.PLACEMENT,
                 GreedyOracle.name,

@@ -14,7 +14,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
-from wharfinger.model.view import ClusterView
+from wharfinger.model.view import View
 from wharfinger.model.workload import Workload
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.registry import Bundle, Part
@@ -43,7 +43,7 @@ class NothingToProfile:
 
     name = "oracle"
 
-    def plan(self, workload: Workload, _view: ClusterView) -> Profiling | None:
+    def plan(self, workload: Workload, _view: View) -> Profiling | None:
         """No runs."""
         if workload.best_effort or workload.target is None:
             return None

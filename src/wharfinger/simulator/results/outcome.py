@@ -3,10 +3,10 @@
 Definitions (docs/simulator.md has them for readers):
 
 * A job's *performance* is the time that it would have taken alone on the best platform over the
-  time from being handed in to its end; a service's is the mean over its lifetime of what it could
+  time from submission to its end; a service's is the mean over its lifetime of what it could
   answer within its latency bound over what it was asked, at most 1.
 * *Target performance* is what was achieved over the target, at most 1: the stated completion time
-  over that from being handed in to the end, the mean rate over the stated rate, or for a service
+  over that from submission to the end, the mean rate over the stated rate, or for a service
   its performance against what its target asks.
 * What is lost of performance (1 minus it) is told apart: to the platform, to an allocation that is
   less than the whole server, to neighbors, and to waiting (queueing, profiling, starting, being
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class JobOutcome:
     """What became of one workload.
 
     Attributes:
@@ -100,6 +100,6 @@ class Outcome:
     admission: str
     seed: int
     summary: Mapping[str, float | int | None]
-    fates: tuple[Fate, ...] = ()
+    fates: tuple[JobOutcome, ...] = ()
     series: Series | None = None
     notes: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ import numpy as np
 from wharfinger.model.workload import Target
 from wharfinger.simulator.cluster.accounting import Sums
 from wharfinger.simulator.cluster.runs import Account
-from wharfinger.simulator.results.outcome import Fate
+from wharfinger.simulator.results.outcome import JobOutcome
 from wharfinger.simulator.scenario.jobs import Job
 
 UNFINISHED = "unfinished"
@@ -33,7 +33,7 @@ class Effort:
     peak_rss_bytes: int
 
 
-def fate_of(account: Account, end: str, now: float) -> Fate:
+def outcome_of_job(account: Account, end: str, now: float) -> JobOutcome:
     """What became of one job.
 
     ``end`` is the manager's phase at the end of the run, or ``UNFINISHED``.
@@ -52,7 +52,7 @@ def fate_of(account: Account, end: str, now: float) -> Fate:
     has_target = job.workload.target is not None
     kept = finished and has_target and target >= 1 - job.workload.tolerance
     first = account.first_run_at
-    return Fate(
+    return JobOutcome(
         name=job.name,
         application=job.application,
         type=str(job.workload.type),
@@ -107,7 +107,7 @@ def _service(account: Account, now: float, *, failed: bool) -> tuple[float, Loss
 
 
 def summarise(
-    fates: Sequence[Fate],
+    fates: Sequence[JobOutcome],
     sums: Sums,
     *,
     began: float,

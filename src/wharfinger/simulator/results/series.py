@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.simulator.results.outcome import Fate, Series
+from wharfinger.simulator.results.outcome import JobOutcome, Series
 from wharfinger.simulator.scenario.jobs import Job
 
 BINS = 240
@@ -84,7 +84,7 @@ class Recorder:
             histogram = self._latency[service] = np.zeros(len(LATENCY_EDGES_SECONDS) + 1)
         histogram[np.searchsorted(LATENCY_EDGES_SECONDS, latency_seconds)] += seconds
 
-    def series(self, jobs: Mapping[str, Job], fates: Sequence[Fate], ended: float) -> Series:
+    def series(self, jobs: Mapping[str, Job], fates: Sequence[JobOutcome], ended: float) -> Series:
         """All of it, over the whole run.
 
         Args:
@@ -121,7 +121,7 @@ def _bound(job: Job) -> float | None:
 
 
 def _wanted(
-    jobs: Mapping[str, Job], fates: Sequence[Fate], ended: float
+    jobs: Mapping[str, Job], fates: Sequence[JobOutcome], ended: float
 ) -> list[tuple[float, float]]:
     """When workloads come and go, with the CPU that they could use."""
     changes = []
