@@ -2,7 +2,6 @@
 
 Each is profiled as any workload is (Quasar 3.4), but at every allocation and with every source. Its
 row is kept at once in a file of its own; the matrices are made of these files at the end.
-``wharfinger classify measure`` calls ``run``, and first watches how quiet the machine is.
 """
 
 import os
@@ -60,11 +59,8 @@ def allocations(cpus: int, *, fractional: bool = True) -> tuple[int, ...]:
 class CampaignSettings:
     """What a campaign is asked for; rows that are in its directory already are kept.
 
-    Attributes:
-        seconds: Of measuring at each allocation.
-        allocations: Columns, ascending.
-        provisional: Say in ``machine.json`` that it is for tests only.
-        idle: What others used of this machine before it began.
+    ``seconds`` is at each allocation; ``provisional`` says in ``machine.json`` that it is for tests
+    only; ``idle`` is what others used of this machine before it began.
     """
 
     directory: Path
@@ -278,11 +274,7 @@ def _read_rows(directory: Path) -> dict[str, _MeasuredRow]:
 
 
 def forget(directory: Path) -> None:
-    """Drop all rows, so that everything is measured again; the matrices stay until then.
-
-    Raises:
-        Unavailable: They can't be removed.
-    """
+    """Drop all rows, so that everything is measured again; else ``Unavailable``."""
     try:
         for path in (directory / _ROWS).glob("*.json"):
             path.unlink()

@@ -1,7 +1,6 @@
 """What the known programs work on: generated here from a seed, downloaded from nowhere.
 
-An input is a file or a folder that bears the name by which a program's command finds it. The
-same seed gives the same bytes on every machine. Called by ``listing.prepare``.
+The same seed gives the same bytes on every machine.
 """
 
 import gzip
@@ -24,9 +23,7 @@ _KIBIBYTE = 1024
 def make_input(name: str, directory: Path, seed: int) -> Path:
     """The input of that name in a directory, made whole or not at all; what is there already stays.
 
-    Raises:
-        InvalidInput: There is no such input.
-        OSError: It can't be written.
+    ``InvalidInput``: there is no such input; ``OSError``: it can't be written.
     """
     if name not in MAKERS:
         raise InvalidInput(f"input: {name!r}; there are {', '.join(MAKERS)}")

@@ -1,9 +1,7 @@
-"""A matrix in a CSV file.
+"""A matrix in a CSV file: a row's name, an optional ``group``, then one configuration each.
 
-First column: a row's name, whatever its header. An optional second column ``group``: the
-program that a row is a run of. The rest: one configuration each. Empty (or ``nan``) is not
-measured. Quoting as in RFC 4180, so names may hold commas. A second file has the seconds that
-measuring takes (``read_seconds``).
+``group`` names the program that a row is a run of. Empty (or ``nan``) is not measured. A second
+file has the seconds that measuring takes (``read_seconds``).
 """
 
 from array import array
@@ -53,10 +51,7 @@ def read_matrix(path: Path | str, transform: Transform = Transform.LOG) -> Matri
 
 
 def read_seconds(path: Path | str, columns: Sequence[str]) -> Array:
-    """(columns,) how long measuring each takes, from lines of ``column,seconds``.
-
-    All ``columns`` must have one; else ``InvalidInput``: line, value, mend.
-    """
+    """(columns,) how long measuring each takes, from ``column,seconds``; else ``InvalidInput``."""
     seconds: dict[str, float] = {}
     for line in Table(path).require(SECONDS_HEADER).lines():
         name = line.text("column")

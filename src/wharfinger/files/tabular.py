@@ -68,12 +68,9 @@ class TableLine:
 
 
 class Table:
-    """An open CSV file; ``lines`` can be read once.
+    """An open CSV file; ``lines`` can be read once, ``places`` has the index of each column.
 
-    Attributes:
-        header: Names of the columns.
-        places: The index of each column.
-        mend: Where given, it ends every message instead of the field's own mend.
+    Where ``mend`` is given, it ends every message instead of the field's own mend.
     """
 
     def __init__(self, path: Path | str, mend: str = "") -> None:

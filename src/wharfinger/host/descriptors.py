@@ -69,8 +69,7 @@ class Alarm(_Descriptor):
 class DirectoryWatch(_Descriptor):
     """Tells when an entry is renamed into one of some directories (inotify).
 
-    The local engine watches the run directories of supervisors that an earlier manager launched
-    and that had not started their program yet: their notice went to a process that is gone.
+    For the run directories of supervisors whose own notice goes to an earlier, dead manager.
     """
 
     def __init__(self) -> None:

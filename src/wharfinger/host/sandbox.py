@@ -2,8 +2,7 @@
 
 ``native/sandbox`` does it. The profiler asks :func:`describe_support` what this machine allows,
 puts the command of :func:`sandboxed` into a ``LaunchSpec``, and calls :func:`read_report` at the
-end; without a sandbox it profiles the running workload. At a manager's start :func:`clean_up`
-removes what a crash has left.
+end. At a manager's start :func:`clean_up` removes what a crash has left.
 """
 
 import os
@@ -106,24 +105,22 @@ def sandboxed(
     load_output: Path | None = None,
     load_cgroup_procs: Sequence[Path] = (),
 ) -> tuple[str, ...]:
-    """The command that runs ``command`` in a sandbox; for ``LaunchSpec.command``.
+    """The command that runs ``command`` in a sandbox, for ``LaunchSpec.command``.
 
-    Its exit status, or the signal that ends it, is the command's. Exceptions: 125 when the sandbox
-    could not be set up, 126 and 127 when the command could not be run. The output and the report
-    then have the reason.
+    Its exit status, or the signal that ends it, is the command's; except 125 when the sandbox could
+    not be set up, 126 and 127 when the command could not be run. The output and the report then
+    have the reason.
 
     Args:
         command: Program and arguments of the workload.
-        working_directory: Where it runs, as in the ``LaunchSpec``.
+        working_directory: Where it runs.
         upper_base: An existing directory of ours, on the file system of the working directory so
             that writes cost what they cost outside.
-        cap_bytes: How much it may write before it is killed; also the size limit of each file,
-            and of each file system in memory.
+        cap_bytes: How much it may write before it is killed; also the limit of each file.
         report: The file for :func:`read_report`.
         load_command: A load generator, started in the same namespaces once the command listens.
         load_output: A file outside for its output; default: with the command's.
-        load_cgroup_procs: ``cgroup.procs`` files that it enters, so that its CPU time does not
-            count as the command's.
+        load_cgroup_procs: Files that it enters, so that its CPU time is not the command's.
 
     Raises:
         InvalidInput: A value that no sandbox could be started with.
@@ -165,8 +162,7 @@ def read_report(path: Path) -> SandboxReport | None:
 def clean_up(upper_base: Path) -> int:
     """Remove what killed sandboxes have left in ``upper_base``; how many were removed.
 
-    Running ones are spared. Only files are left: processes, mounts and namespaces end with the
-    sandbox's own process. ``EngineFault``: something can't be read or removed.
+    Running ones are spared. ``EngineFault``: something can't be read or removed.
     """
     call = _call(f"--clean-up={_absolute('upper_base', upper_base)}", timeout_seconds=None)
     if call.returncode != 0:

@@ -1,6 +1,5 @@
 """Divides this machine into servers: sets of CPUs, each with a share of memory.
 
-By default one server per NUMA node; else as ``--servers`` says. Called once by the local engine.
 The machine is what the kernel lets *us* use of it: the CPUs of our affinity mask, no more CPU
 time than our own cgroup's quota, no more memory than its limit. ``read_machine`` reads it; all
 else is a pure function of the result.
@@ -36,11 +35,7 @@ _NOISE = re.compile(r"\((?:r|tm)\)|@.*|\b(?:cpu|processor|\d+-core|with .*)\b", 
 class Cpu(NamedTuple):
     """One logical CPU; they sort such that those that share most are next to each other.
 
-    Attributes:
-        node: Its NUMA node.
-        package: Its socket.
-        cache: The lowest CPU number among those that share its last-level cache.
-        core: The lowest CPU number among its core's threads.
+    ``cache`` and ``core`` are the lowest CPU numbers that share the last-level cache and the core.
     """
 
     node: int
@@ -95,15 +90,10 @@ def discover_servers(
 ) -> tuple[LocalServer, ...]:
     """This machine's servers; ``InvalidInput`` for a specification that does not fit it.
 
-    Args:
-        spec: ``None``: one server per NUMA node, ``server0``, ``server1`` and so on. ``"2"``:
-            as many, as equal as possible without splitting a core while there are enough cores,
-            CPUs that share a last-level cache together. ``"big=0-3+6,small=4"``: these names with
-            these CPUs, several ranges joined by ``+``; other CPUs stay unused.
-        sysfs: Where sysfs is mounted.
-        procfs: Where procfs is mounted.
-        affinity: CPUs that we may run on; ``None`` = our affinity mask.
-        limits: What limits this process itself; ``None`` = what its cgroups say.
+    ``None`` is one server per NUMA node, ``server0``, ``server1`` and so on. ``"2"``: as many, as
+    equal as possible without splitting a core while there are enough cores, CPUs that share a
+    last-level cache together. ``"big=0-3+6,small=4"``: these names with these CPUs, several ranges
+    joined by ``+``; other CPUs stay unused. The rest is what this process has, where not given.
     """
     allowed = os.sched_getaffinity(0) if affinity is None else affinity
     own = own_limits(find_hierarchies()) if limits is None else limits
@@ -173,7 +163,6 @@ def _read_cpu(folder: Path, number: int, nodes: dict[int, frozenset[int]]) -> Cp
 
 
 def _cache_sharers(folder: Path) -> frozenset[int]:
-    """The CPUs that share the last-level cache; empty where the kernel does not say."""
     caches = [
         (read_int(index / "level") or 0, read_text(index / "shared_cpu_list") or "")
         for index in folder.glob("index[0-9]*")
@@ -344,10 +333,9 @@ def _memory_bytes(machine: Machine, part: _Part) -> int:
 def _platforms(
     machine: Machine, parts: tuple[_Part, ...], memory: list[int]
 ) -> tuple[Platform, ...]:
-    """Each part's platform, which has the memory of its largest server.
+    """Each part's platform, with the memory of its largest server, in the name where that differs.
 
-    Parts with as many CPUs and about as much memory have the same: NUMA nodes of one size differ
-    by what the kernel took of each at boot. Memory is in the name only where that differs.
+    NUMA nodes of one size differ by what the kernel took of each at boot: about as much is equal.
     """
     model = _slug(machine.cpu_model) or machine.architecture.replace("_", "-")
     alike: dict[int, list[int]] = {}

@@ -157,8 +157,7 @@ class Watch:
     def is_news(self) -> bool:
         """Whether to report before the next report of all.
 
-        News is the first number, a target that is missed from now on or kept again, and how the
-        workload does meanwhile.
+        News is the first number, a target missed from now on or kept again, and the time between.
         """
         if not self.first_reported:
             return self.has_number

@@ -1,7 +1,6 @@
 """Opens a store: checks its files, schema and content, and has damage salvaged.
 
-``SqliteStore.open`` calls ``open_whole``. The survey uses a connection that can't write, because
-closing an ordinary one writes the WAL back, and a survey must not change the store.
+The survey uses a connection that can't write, because closing an ordinary one writes the WAL back.
 """
 
 import sqlite3
@@ -24,11 +23,8 @@ _JOURNAL_LIMIT_BYTES = 4 << 20
 class Opened:
     """A whole database, open for writing, exclusively.
 
-    Attributes:
-        anchor: The position before the first kept entry.
-        end: The last entry's position.
-        damage: What was salvaged, or can't be checked.
-        report_pending: Whether the database keeps that report.
+    ``anchor`` is the position before the first kept entry, ``end`` the last entry's; ``damage``
+    says what was salvaged or can't be checked, ``report_pending`` whether the database keeps that.
     """
 
     connection: sqlite3.Connection
@@ -64,7 +60,6 @@ def open_whole(files: Files, head: Head, *, accept_loss: bool) -> Opened:
 
 
 def _examine(files: Files, raw_head: bytes | None) -> Survey:
-    """What the database holds, compared with what was acknowledged."""
     if not files.is_empty():
         result = _survey(files)
         _compare_head(result, raw_head)

@@ -1,8 +1,7 @@
 """Builds a new database from what is whole of a damaged one, and keeps the damaged one.
 
-``opening.py`` calls it after a survey with findings. It builds the new database next to the old
-one, makes it durable, then renames it. A crash in between leaves either the damaged database, to
-be salvaged again, or the complete new one, which the next opening installs.
+It builds the new one next to the old, makes it durable, then renames it. A crash in between leaves
+either the damaged one, to be salvaged again, or the new one, which the next opening installs.
 """
 
 import contextlib
@@ -52,9 +51,7 @@ class _Source:
 def salvage(
     files: Files, findings: list[str], raw_head: bytes | None, *, accept_loss: bool
 ) -> None:
-    """Replace the database by what is whole of it; the new one holds the report.
-
-    No connection to the files may be open.
+    """Replace the database by what is whole of it, with a report; it must not be open.
 
     Raises:
         StoreDamaged: Nothing can be saved, and that was not accepted.
@@ -124,9 +121,8 @@ def _put_together(files: Files) -> Iterator[sqlite3.Connection]:
     """A copy with every committed page of the WAL, and a new first page.
 
     SQLite drops all of a WAL that follows one damaged byte, though most pages in it are whole
-    or are written once more behind it; the chain tells. The first page says where each table
-    begins. As the tables are made in one order at the start and their roots never move, the first
-    page of any new database says the same.
+    or are written once more behind it; the chain tells. The first page, which says where each table
+    begins, is that of any new database: tables are made in one order, and their roots never move.
     """
     template, copy = files.building("template"), files.building("copy")
     files.clear_building()
@@ -211,7 +207,6 @@ def _build(files: Files, source: _Source, report: DamageReport, raw_head: bytes 
 
 
 def _copy(damaged: sqlite3.Connection, target: sqlite3.Connection, source: _Source) -> None:
-    """Copy the chosen run, checking the chain again, and the snapshots that agree with it."""
     target.execute("BEGIN")
     position = source.run.start
     for entry, digest in salvageable_entries(damaged, position.sequence, []):

@@ -1,8 +1,7 @@
 """The database's tables, as numbered migrations, and how a connection is opened.
 
-Migration N takes a database from ``user_version`` N-1 to N. A migration may add, but the
-columns that version 1 has stay what they are, and the tables' order: salvage reads them from
-whatever version was damaged.
+Migration N takes a database from ``user_version`` N-1 to N. It may add, but version 1's columns
+and the tables' order stay: salvage reads them from whatever version was damaged.
 """
 
 import sqlite3
@@ -52,10 +51,9 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 def connect(path: Path, mode: str = "rw", *, immutable: bool = False) -> sqlite3.Connection:
-    """A connection with explicit transactions.
+    """A connection with explicit transactions; ``"ro"`` changes neither the database nor its WAL.
 
-    ``"ro"`` changes neither the database nor its WAL; ``immutable`` reads the main file alone, as
-    if it had no WAL.
+    ``immutable`` reads the main file alone, as if it had no WAL.
     """
     uri = f"file:{quote(str(path))}?mode={mode}" + ("&immutable=1" if immutable else "")
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)

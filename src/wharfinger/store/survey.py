@@ -1,7 +1,6 @@
 """Reads a database as if it were damaged, and reports what of it is whole.
 
-``opening.py`` runs it over every database that it opens; ``salvage.py`` builds a new one from
-the result.
+``opening.py`` runs it over every database; ``salvage.py`` builds a new one from the result.
 """
 
 import sqlite3
@@ -44,12 +43,9 @@ class LogState:
 
 @dataclass(slots=True)
 class LogRun:
-    """Entries in an unbroken chain.
+    """Entries in an unbroken chain; ``start`` is the position before the first of them.
 
-    Attributes:
-        start: The position before the first of them.
-        end: The position of the last; ``start`` where there is none.
-        marks: The hash at each sequence at which there is a snapshot.
+    ``marks`` has the hash at each sequence at which there is a snapshot.
     """
 
     start: Position
@@ -130,7 +126,6 @@ def _read_state(connection: sqlite3.Connection, findings: list[str]) -> LogState
 
 
 def _judge(result: Survey) -> None:
-    """Add the findings that need the whole picture."""
     anchor, first = result.anchor, result.runs[0]
     if len(result.runs) > 1 or first.end.sequence < result.seen_last:
         result.findings.append(f"the chain of events is broken after event {first.end.sequence}")
@@ -192,7 +187,6 @@ def _snapshot_sequences(connection: sqlite3.Connection, findings: list[str]) -> 
 
 
 def _find_runs(connection: sqlite3.Connection, result: Survey) -> None:
-    """Split the log where its chain is broken."""
     snapshots, runs = result.snapshots, result.runs
     runs.append(_begin(result.anchor, snapshots))
     previous = result.anchor

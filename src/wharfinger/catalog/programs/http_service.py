@@ -1,8 +1,8 @@
-"""An HTTP/1.1 server that renders a document for each request.
+"""An HTTP/1.1 server that renders a document for each request, on one thread.
 
 ``GET /document/N`` renders a table of ``--rows`` rows, hashes it for its ``ETag`` and compresses it
 where the client takes gzip: about 1.5 ms of work at the default of 600 rows. ``GET /metrics`` is in
-Prometheus' format, ``GET /healthz`` answers ``ok``. One thread, so one CPU at most.
+Prometheus' format, ``GET /healthz`` answers ``ok``.
 """
 
 import argparse

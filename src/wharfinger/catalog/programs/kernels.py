@@ -1,9 +1,6 @@
 """Kernels of Python's library and of NumPy, each run until it is stopped.
 
-    python -m wharfinger.catalog.programs.kernels NAME [--threads N]
-
-Prints ``done=N`` after each step, which takes 5 to 30 ms of CPU time. What a kernel works on is
-made from a fixed seed. Run as known programs (``catalog.listing``).
+Prints ``done=N`` after each step, which takes 5 to 30 ms of CPU time, on data of a fixed seed.
 """
 
 import argparse

@@ -45,11 +45,7 @@ class KeyValueStore:
         self._values[key] = (large, zlib.crc32(value), kept, time.monotonic() + seconds)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value as it was set; ``None`` = there is none.
-
-        Raises:
-            CommandRefused: Its checksum does not fit.
-        """
+        """The value as set; ``None`` = none; ``CommandRefused``: its checksum does not fit."""
         if not self.has(key):
             return None
         large, checksum, kept, _ = self._values[key]

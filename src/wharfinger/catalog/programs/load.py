@@ -123,10 +123,7 @@ class Dialect:
 
 
 class LoadClient(Connection):
-    """One connection with at most one request under way; of an answer it reads only the length.
-
-    ``ended`` is told whether a request succeeded; ``lost`` that the connection has ended.
-    """
+    """One connection with at most one request under way; of an answer it reads only the length."""
 
     def __init__(
         self,
@@ -312,7 +309,6 @@ class Generator:
         task.add_done_callback(self._tasks.discard)
 
     def _give_up(self) -> None:
-        """A request that takes longer than the timeout has failed."""
         now, timeout = self._now(), self._options.timeout
         while self._waiting and self._waiting[0] < now - timeout:
             self._window.add(now, now - self._waiting.popleft(), succeeded=False)
@@ -321,7 +317,6 @@ class Generator:
                 client.transport.abort()
 
     async def _connect(self, *, patient: bool) -> None:
-        """Connect, again and again until it succeeds."""
         loop, options = asyncio.get_running_loop(), self._options
         make = partial(LoadClient, self._dialect, self._ended, self._lost)
         while True:

@@ -1,7 +1,6 @@
 """Kernel files, read and written in one unbuffered call, with every error in one clear line.
 
-A control file's error comes from the ``write`` itself: a buffered file would report it late, at
-close, or twice. Called by everything in ``wharfinger.host.cgroups``.
+A control file's error comes from the ``write`` itself: a buffered file would report it late.
 """
 
 import errno

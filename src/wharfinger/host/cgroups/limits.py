@@ -1,8 +1,7 @@
 """What a workload may use, and the kernel's files that limit and report it, on v1 and v2.
 
-``FILES`` is the table of both. A group's ``Paths`` are its directories by controller, v2's also
-under ``UNIFIED``; on a hybrid machine some controllers are on v2 and some are not. Called by
-``control`` and ``group``.
+A group's ``Paths`` are its directories by controller, v2's also under ``UNIFIED``; on a hybrid
+machine some controllers are on v2 and some are not.
 """
 
 import errno
@@ -70,7 +69,6 @@ def read_number(paths: Paths, means: Means) -> int | None:
 
 
 def _on_v2(paths: Paths, controller: str) -> bool:
-    """Whether the group has the controller on v2."""
     return controller in paths and paths[controller] == paths.get(UNIFIED)
 
 
@@ -86,12 +84,10 @@ class Limits:
     """What one workload may use on one server; ``ValueError`` for numbers that no kernel accepts.
 
     Attributes:
-        cpu_millicpus: CPU time per second in thousandths of a CPU: the quota, and in proportion
-            the weight. Ignored for best-effort work.
+        cpu_millicpus: The quota, and in proportion the weight; ignored for best-effort work.
         best_effort: No quota, the lowest weight, and idle scheduling where the kernel has it.
         memory_bytes: The limit on memory, page cache included; swap does not extend it.
-        cpus: The CPUs it may run on; empty = its parent's.
-        memory_nodes: The NUMA nodes it may take memory from; empty = its parent's.
+        cpus: Those it may run on; empty = its parent's. Likewise ``memory_nodes``.
         max_processes: Processes and threads together: the guard against fork bombs.
     """
 
@@ -224,10 +220,9 @@ def resize_memory(paths: Paths, memory_bytes: int) -> ResizeRefused | None:
 def _lower_memory(
     paths: Paths, memory_bytes: int, writes: tuple[_Write, ...]
 ) -> ResizeRefused | None:
-    """v2 kills to reach a lower ``memory.max``, so the use is brought down first.
+    """v2 kills to reach a lower ``memory.max``; ``memory.high`` reclaims and throttles instead.
 
-    ``memory.high`` reclaims and throttles and never kills: with it at the new limit the group
-    can't grow past it between the look at its use and the write.
+    So use is brought down by it first, and can't grow between the look at it and the write.
     """
     high = paths["memory"] / "memory.high"
     former_high = read_text(high) or "max"
