@@ -23,12 +23,7 @@ from wharfinger.catalog.quiet import CpuTimes, Disturbance
 from wharfinger.errors import Conflict, EngineFault, InvalidInput, Unavailable
 from wharfinger.files.atomic import write_whole
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
-from wharfinger.model.profile import (
-    PROFILED_SOURCES,
-    RAMP_ALLOCATIONS,
-    Measurements,
-    ProfilingPlan,
-)
+from wharfinger.model.profile import PROFILED_SOURCES, RAMP_ALLOCATIONS, Measurements, ProfilingPlan
 from wharfinger.model.workload import Workload
 
 _ROWS, WORK = "rows", "work"

@@ -8,6 +8,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
@@ -132,8 +133,7 @@ def _python_package(path: Path, rng: random.Random) -> None:
 
 
 def _database(path: Path, rng: random.Random) -> None:
-    database = sqlite3.connect(path)
-    with database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("create table customer (id integer primary key, city text)")
         database.execute("create table purchase (customer integer, amount integer)")
         cities = _vocabulary(rng, 40)
@@ -144,14 +144,11 @@ def _database(path: Path, rng: random.Random) -> None:
             "insert into purchase values (?, ?)",
             [(rng.randrange(500), rng.randrange(10_000)) for _ in range(20_000)],
         )
-    database.close()
 
 
 def _empty_database(path: Path, _: random.Random) -> None:
-    database = sqlite3.connect(path)
-    with database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("create table entry (id integer primary key, text text)")
-    database.close()
 
 
 def _copied(source: Path) -> Maker:

@@ -123,9 +123,6 @@ def send_signal(pidfd: int, number: signal.Signals) -> None:
         signal.pidfd_send_signal(pidfd, number)
 
 
-# --- trees --------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class TreeUsage:
     """What a tree uses: CPU time, reaped processes included, and resident memory."""

@@ -35,8 +35,6 @@ _MAX_RECORD_BYTES = 16384
 _MAX_OFFSET = 2**63 - 1
 _LOOKS = 16  # at a directory that changes while it is read; rotation alone needs two at most
 _SEGMENT = re.compile(r"output\.(\d{20})\Z")
-
-
 _Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OFFSET)]
 _HOW = {
@@ -50,14 +48,10 @@ _UNSET = dict.fromkeys(("exit_code", "signal", "failed_step", "failed_errno"))
 class Claim(Enum):
     """Who has claimed the run."""
 
-    NONE = "none"
-    """Nothing was started."""
-    TAKEN = "taken"
-    """``RunRecord.supervisor`` has it."""
-    CANCELLED = "cancelled"
-    """No launch can succeed."""
-    UNREADABLE = "unreadable"
-    """A dead supervisor: claims appear whole, so this one was damaged afterwards."""
+    NONE = "none"  # nothing was started
+    TAKEN = "taken"  # by ``RunRecord.supervisor``
+    CANCELLED = "cancelled"  # no launch can succeed
+    UNREADABLE = "unreadable"  # a dead supervisor's: claims appear whole, it was damaged later
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,11 @@ _MESSAGE_PREFIX = "wharfinger-sandbox: "
 class SandboxKind(StrEnum):
     """How much a sandbox can discard."""
 
-    WHOLE_ROOT = "whole-root"
-    """As root: overlays over everything that is mounted; writes anywhere are discarded."""
+    WHOLE_ROOT = "whole-root"  # as root: overlays over everything that is mounted
+    # In a user namespace: overlays over the working directory, home, /tmp and /var/tmp; all else
+    # is read-only.
     DIRECTORIES = "directories"
-    """In a user namespace: overlays over the working directory, home, /tmp and /var/tmp; all
-    else is read-only."""
-    UNAVAILABLE = "unavailable"
-    """No sandbox: the running workload must be measured."""
+    UNAVAILABLE = "unavailable"  # the running workload must be measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +42,11 @@ class SandboxSupport:
 class SandboxOutcome(StrEnum):
     """Why a sandbox ended."""
 
-    MAIN_ENDED = "main-ended"
-    """The command ended, by itself or by a signal."""
-    LOAD_ENDED = "beside-ended"
-    """The load command ended; the command was then asked to end, too."""
-    CAP = "cap"
-    """It was killed because it had written more than its cap."""
-    FAULT = "fault"
-    """It could not be set up, or a command could not be run: see ``reason``."""
-    KILLED = "killed"
-    """All of it was killed from outside before the command had ended."""
+    MAIN_ENDED = "main-ended"  # the command, by itself or by a signal
+    LOAD_ENDED = "beside-ended"  # the load command; the command was then asked to end, too
+    CAP = "cap"  # killed because it had written more than its cap
+    FAULT = "fault"  # it could not be set up, or a command could not be run: see ``reason``
+    KILLED = "killed"  # all of it, from outside, before the command had ended
 
 
 @dataclass(frozen=True, slots=True)

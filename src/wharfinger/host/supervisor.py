@@ -19,13 +19,7 @@ from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace
 from wharfinger.files.atomic import closing_fd
 from wharfinger.host.binaries import supervisor_path
 from wharfinger.host.processes import send_signal
-from wharfinger.host.run_dir import (
-    CANCELLED,
-    open_run_dir,
-    read_text,
-    replace_synced,
-    write_synced,
-)
+from wharfinger.host.run_dir import CANCELLED, open_run_dir, read_text, replace_synced, write_synced
 
 MIN_LOG_CAP_BYTES = 4096
 _MAX_SPEC_BYTES = 16 << 20
@@ -38,16 +32,11 @@ _NOTICE_FD = 4
 class SupervisorStatus(IntEnum):
     """How a supervisor process itself ended."""
 
-    DONE = 0
-    """The exit record is written."""
-    FAULT = 1
-    """Without a claim: nothing was started. With one: the exit record could not be written."""
-    BAD_CALL = 2
-    """Its arguments or the launch spec are wrong; nothing was started."""
-    CLAIMED = 3
-    """Another supervisor has the run, or it is cancelled; nothing was started."""
-    LOST = -1
-    """It was killed, or another thread has reaped it."""
+    DONE = 0  # the exit record is written
+    FAULT = 1  # without a claim: nothing was started; with one: the exit record is not written
+    BAD_CALL = 2  # its arguments or the launch spec are wrong; nothing was started
+    CLAIMED = 3  # another supervisor has the run, or it is cancelled; nothing was started
+    LOST = -1  # it was killed, or another thread has reaped it
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,10 @@ def divide(machine: Machine, spec: str | None) -> tuple[_Part, ...]:
     spec = spec.strip()
     if re.fullmatch(r"[0-9]+", spec):
         return _divide_evenly(machine.cpus, spec)
-    return _divide_as_named(machine, spec)
+    try:
+        return _divide_as_named(machine, spec)
+    except InvalidInput as error:
+        raise InvalidInput(f"{_PLACE} {_shown(spec)}: {error}") from None
 
 
 def _divide_evenly(cpus: tuple[Cpu, ...], spec: str) -> tuple[_Part, ...]:
@@ -223,61 +226,52 @@ def _divide_as_named(machine: Machine, spec: str) -> tuple[_Part, ...]:
     for item in spec.split(","):
         name, separator, ranges = (word.strip() for word in item.partition("="))
         if not separator or not _NAME.fullmatch(name):
-            raise _wrong(
-                spec,
+            raise InvalidInput(
                 f"{_shown(item)} is not NAME=CPUS with a NAME of letters, digits and inner . _ -; "
-                "write e.g. 2 or big=0-3+6,small=4",
+                "write e.g. 2 or big=0-3+6,small=4"
             )
         if any(part.name == name for part in parts):
-            raise _wrong(
-                spec,
+            raise InvalidInput(
                 f"the name {name!r} is there twice; several ranges of one server are joined by +, "
-                f"e.g. {name}=0-1+4",
+                f"e.g. {name}=0-1+4"
             )
-        numbers = _parse_ranges(spec, name, ranges)
+        numbers = _parse_ranges(name, ranges)
         for number in sorted(numbers):
-            _check_cpu(machine, spec, name, number, owner)
+            _check_cpu(machine, name, number, owner)
             owner[number] = name
         parts.append(_Part(name, tuple(cpu for cpu in machine.cpus if cpu.number in numbers)))
     return tuple(parts)
 
 
-def _parse_ranges(spec: str, name: str, ranges: str) -> frozenset[int]:
+def _parse_ranges(name: str, ranges: str) -> frozenset[int]:
     numbers: set[int] = set()
     for part in ranges.split("+"):
         match = _CPU_RANGE.fullmatch(part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last:
-            raise _wrong(
-                spec,
+            raise InvalidInput(
                 f"{_shown(part)} is not a range of CPUs for {name!r}; write a number or LOW-HIGH, "
-                f"several joined by +, e.g. {name}=0-3+6",
+                f"several joined by +, e.g. {name}=0-3+6"
             )
         numbers.update(range(first, last + 1))
     return frozenset(numbers)
 
 
-def _check_cpu(machine: Machine, spec: str, name: str, number: int, owner: dict[int, str]) -> None:
+def _check_cpu(machine: Machine, name: str, number: int, owner: dict[int, str]) -> None:
     allowed = {cpu.number for cpu in machine.cpus}
     if number in owner:
         both = f"to {owner[number]!r} and to {name!r}"
-        raise _wrong(spec, f"CPU {number} is given {both}; give it to one of them")
+        raise InvalidInput(f"CPU {number} is given {both}; give it to one of them")
     if number not in machine.present:
-        raise _wrong(
-            spec,
+        raise InvalidInput(
             f"CPU {number} of {name!r} does not exist or is offline; "
-            f"this process may use {_ranges(allowed)}",
+            f"this process may use {_ranges(allowed)}"
         )
     if number not in allowed:
-        raise _wrong(
-            spec,
+        raise InvalidInput(
             f"this process may not run on CPU {number} of {name!r}; use "
-            f"{_ranges(allowed)}, or start the manager with that CPU (taskset, cpuset)",
+            f"{_ranges(allowed)}, or start the manager with that CPU (taskset, cpuset)"
         )
-
-
-def _wrong(spec: str, problem: str) -> InvalidInput:
-    return InvalidInput(f"{_PLACE} {_shown(spec)}: {problem}")
 
 
 def _ranges(numbers: Iterable[int]) -> str:

@@ -26,10 +26,7 @@ class Watch:
     """One workload; ``hear`` gets each number that a reader of its own metric reads."""
 
     def __init__(
-        self,
-        spec: WatchSpec,
-        clock: Callable[[], float] = time.monotonic,
-        hear: Hear | None = None,
+        self, spec: WatchSpec, clock: Callable[[], float] = time.monotonic, hear: Hear | None = None
     ) -> None:
         self.spec = spec
         self._hear = hear
@@ -90,8 +87,6 @@ class Watch:
         for close in self._closers:
             close()
 
-    # --- sampling ------------------------------------------------------------------------------
-
     def sample(self) -> None:
         """Read everything once, and keep the reason for what can't be read."""
         self.read()
@@ -144,8 +139,6 @@ class Watch:
                 if now - level.seen_at < self.spec.every_seconds / 2:
                     return level.newest
         return None
-
-    # --- reporting -----------------------------------------------------------------------------
 
     @property
     def has_number(self) -> bool:

@@ -56,9 +56,6 @@ def open_whole(files: Files, head: Head, *, accept_loss: bool) -> Opened:
     )
 
 
-# --- looking ---------------------------------------------------------------------------------
-
-
 def _examine(files: Files, raw_head: bytes | None) -> Survey:
     if not files.is_empty():
         result = _survey(files)
@@ -105,9 +102,6 @@ def _compare_head(result: Survey, raw_head: bytes | None) -> None:
         )
     elif acknowledged.sequence == end.sequence and acknowledged.hash != end.hash:
         result.findings.append(f"event {end.sequence} is not the one that was acknowledged")
-
-
-# --- opening ---------------------------------------------------------------------------------
 
 
 def _open_surveyed(files: Files, result: Survey, raw_head: bytes | None) -> Opened:

@@ -99,9 +99,6 @@ def _survey(files: Files, view: View) -> Survey:
     return Survey()
 
 
-# --- three ways to look at a damaged database -----------------------------------------------
-
-
 @contextmanager
 def _as_it_is(
     files: Files, database: Path | None = None, *, immutable: bool = False
@@ -174,9 +171,6 @@ def _first_page(template: Path) -> bytes:
     return bytes(page)
 
 
-# --- the new database -------------------------------------------------------------------------
-
-
 def _create(path: Path) -> sqlite3.Connection:
     """A new database without a journal: it is not read until it is complete."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -225,9 +219,6 @@ def _copy(damaged: sqlite3.Connection, target: sqlite3.Connection, source: _Sour
             sealed = (*columns, seal(shot, chain_hash))
             target.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", sealed)
     target.execute("COMMIT")
-
-
-# --- the report ----------------------------------------------------------------------------------
 
 
 def _report(

@@ -14,15 +14,7 @@ from typing import Self
 
 from wharfinger.errors import OutOfSpace, StoreDamaged
 from wharfinger.files.atomic import sync_directory
-from wharfinger.store.base import (
-    DamageReport,
-    LogEntry,
-    NewEntry,
-    Position,
-    Snapshot,
-    link,
-    seal,
-)
+from wharfinger.store.base import DamageReport, LogEntry, NewEntry, Position, Snapshot, link, seal
 from wharfinger.store.database import Database, Statement
 from wharfinger.store.faults import system_errors, translated
 from wharfinger.store.files import Files, Head, Room

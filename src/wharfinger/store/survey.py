@@ -139,9 +139,6 @@ def _judge(result: Survey) -> None:
         result.findings.append("no snapshot is whole that the log goes on from")
 
 
-# --- snapshots ---------------------------------------------------------------------------
-
-
 def read_snapshots(connection: sqlite3.Connection) -> Iterator[tuple[Snapshot, bytes] | None]:
     """Each snapshot with its chain hash, newest first; ``None`` for one that is damaged."""
     return map(_parse_snapshot, connection.execute(f"{_SNAPSHOTS} ORDER BY sequence DESC"))
@@ -181,9 +178,6 @@ def _snapshot_sequences(connection: sqlite3.Connection, findings: list[str]) -> 
             for (sequence,) in connection.execute(query):
                 sequences.add(sequence)
     return sorted(sequences, reverse=True)
-
-
-# --- entries -----------------------------------------------------------------------------
 
 
 def _find_runs(connection: sqlite3.Connection, result: Survey) -> None:

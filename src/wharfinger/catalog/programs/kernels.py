@@ -36,9 +36,6 @@ def main() -> None:
     repeat(KERNELS[arguments.name](arguments.threads))
 
 
-# --- Python's library -----------------------------------------------------------------------
-
-
 def _text(size: int) -> str:
     rng = random.Random(SEED)
     words = ["".join(rng.choices("abcdefghij", k=rng.randint(2, 9))) for _ in range(500)]
@@ -127,9 +124,6 @@ def _ast(_threads: int) -> Step:
     lines = (f"def f{i}(x):\n    return [x + {i}, (x, {i}), x * {i} % 7]\n" for i in range(500))
     source = "".join(lines)
     return lambda _number: compile(source, "generated", "exec")
-
-
-# --- NumPy ------------------------------------------------------------------------------------
 
 
 def _numpy(name: str, _threads: int) -> Step:

@@ -133,11 +133,6 @@ class _Write:
     optional: bool = False
 
 
-def set_limits(paths: Paths, limits: Limits) -> None:
-    """Write all limits but memory; after a failure, restore those before it."""
-    _write_all(_limit_writes(paths, limits))
-
-
 def _write_all(writes: Iterable[_Write]) -> None:
     done: list[_Write] = []
     for write in writes:
@@ -155,8 +150,8 @@ def _write_all(writes: Iterable[_Write]) -> None:
             done.append(_Write(write.path, former))
 
 
-def _limit_writes(paths: Paths, limits: Limits) -> tuple[_Write, ...]:
-    """All limits but memory, in the order that the kernel requires."""
+def set_limits(paths: Paths, limits: Limits) -> None:
+    """Write all limits but memory, in the kernel's order; after a failure, restore the former."""
     writes: list[_Write] = []
     if cpuset := paths.get("cpuset"):
         numbers = {"cpuset.mems": limits.memory_nodes, "cpuset.cpus": limits.cpus}
@@ -167,7 +162,7 @@ def _limit_writes(paths: Paths, limits: Limits) -> tuple[_Write, ...]:
         writes += _cpu_writes(cpu, limits, 2 if _on_v2(paths, "cpu") else 1)
     if pids := paths.get("pids"):
         writes.append(_Write(pids / "pids.max", str(limits.max_processes)))
-    return tuple(writes)
+    _write_all(writes)
 
 
 def _cpu_writes(group: Path, limits: Limits, version: int) -> list[_Write]:
