@@ -41,13 +41,11 @@ def allocations(cpus: int, *, fractional: bool = True) -> tuple[int, ...]:
     >>> allocations(12, fractional=False)
     (1000, 2000, 3000, 4000, 6000, 8000, 12000)
     """
+    most = cpus * MILLICPUS_PER_CPU
     beyond = {2**i * part for i in range(1, cpus.bit_length()) for part in (1.0, 1.5)}
     whole = {int(count) * MILLICPUS_PER_CPU for count in beyond if count <= cpus}
-    columns = {*_BASE_MILLICPUS, *whole, cpus * MILLICPUS_PER_CPU}
-    most = cpus * MILLICPUS_PER_CPU
-    return tuple(
-        sorted(c for c in columns if c <= most and (fractional or c % MILLICPUS_PER_CPU == 0))
-    )
+    columns = sorted(c for c in {*_BASE_MILLICPUS, *whole, most} if c <= most)
+    return tuple(c for c in columns if fractional or c % MILLICPUS_PER_CPU == 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,6 @@ def _c_source(rng: random.Random, functions: int, entry: str) -> str:
 
 
 def _c_project(path: Path, rng: random.Random) -> None:
-    """Four sources and a makefile that compiles them all, each time it is asked."""
     path.mkdir()
     names = [f"part{i}" for i in range(4)]
     for name in names:

@@ -89,7 +89,7 @@ def _read_programs(path: Path) -> dict[str, KnownProgram]:
         return Entry(value, error, censored)
 
     for line, columns in _lines(path / SCALE_UP, (*_NAMES, "quantity"), _allocation):
-        quantity, one = _quantity(line), known(line)
+        quantity, one = line.one_of("quantity", Quantity), known(line)
         row = {int(cpu): entry(line, quantity.value, cpu) for cpu in columns}
         programs[one.name] = replace(one, performance={**one.performance, quantity: row})
     for kind in SCORES:
@@ -133,13 +133,6 @@ def _lines(
         yield line, [column for column in columns if line[column]]
     if not seen:
         raise table.problem("no row follows the header")
-
-
-def _quantity(line: TableLine) -> Quantity:
-    try:
-        return Quantity(line["quantity"])
-    except ValueError:
-        raise line.wrong("quantity", f"is none; there are {', '.join(Quantity)}") from None
 
 
 def _allocation(column: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.matrix import Matrix, Transform
-from wharfinger.files.tabular import Table, TableLine
+from wharfinger.files.tabular import Table
 from wharfinger.model.arrays import Array
 
 GROUP = "group"
@@ -59,15 +59,10 @@ def read_seconds(path: Path | str, columns: Sequence[str]) -> Array:
             raise line.wrong("column", "is no column of the matrix", "name one that is")
         if name in seconds:
             raise line.wrong("column", "stands twice", "keep one line of it")
-        seconds[name] = _seconds(line)
+        seconds[name] = line.number_of("seconds")
+        if seconds[name] == 0:
+            raise line.wrong("seconds", "is no time", "write seconds, above 0")
     for name in columns:
         if name not in seconds:
             raise InvalidInput(f"{path}: no seconds for column {name!r}; add a line for it")
     return np.array([seconds[name] for name in columns])
-
-
-def _seconds(line: TableLine) -> float:
-    seconds = line.number_of("seconds")
-    if seconds == 0:
-        raise line.wrong("seconds", "is no time", "write seconds, above 0")
-    return seconds

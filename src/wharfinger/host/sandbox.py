@@ -98,11 +98,10 @@ def sandboxed(
     load_output: Path | None = None,
     load_cgroup_procs: Sequence[Path] = (),
 ) -> tuple[str, ...]:
-    """The command that runs ``command`` in a sandbox, for ``LaunchSpec.command``.
+    """The command that runs ``command`` in a sandbox, for a ``LaunchSpec``; else ``InvalidInput``.
 
     Its exit status, or the signal that ends it, is the command's; except 125 when the sandbox could
-    not be set up, 126 and 127 when the command could not be run. The output and the report then
-    have the reason.
+    not be set up, 126 and 127 when the command could not be run. The report then has the reason.
 
     Args:
         command: Program and arguments of the workload.
@@ -114,9 +113,6 @@ def sandboxed(
         load_command: A load generator, started in the same namespaces once the command listens.
         load_output: A file outside for its output; default: with the command's.
         load_cgroup_procs: Files that it enters, so that its CPU time is not the command's.
-
-    Raises:
-        InvalidInput: A value that no sandbox could be started with.
     """
     _check(command, cap_bytes, load_command, load_output is not None or bool(load_cgroup_procs))
     words = [

@@ -103,9 +103,8 @@ class LaunchSpec:
 class Supervisor:
     """A supervisor that this process has launched and must reap by :meth:`poll`.
 
-    Attributes:
-        pidfd: Readable once it has ended.
-        notice_fd: Readable when there is a claim; closed when the start has succeeded or failed.
+    ``pidfd`` is readable once it has ended, ``notice_fd`` when there is a claim; the latter is
+    closed when the start has succeeded or failed.
     """
 
     pid: int

@@ -47,14 +47,10 @@ class Cpu(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the kernel lets us use.
+    """What the kernel lets us use; ``cpus`` are sorted, ``present`` are all online.
 
-    Attributes:
-        cpus: Those we may run on, sorted.
-        node_bytes: Memory of each NUMA node that has one of ``cpus``.
-        memory_bytes: What servers have of those nodes, after the reserve and our own limit.
-        quota_millicpus: The quota on ourselves; ``None`` = none.
-        present: Every CPU that is online, also those we may not run on.
+    ``node_bytes`` is the memory of each NUMA node of ``cpus``, ``memory_bytes`` what servers have
+    of it after the reserve and our own limit.
     """
 
     cpus: tuple[Cpu, ...]
@@ -99,9 +95,6 @@ def discover_servers(
     own = own_limits(find_hierarchies()) if limits is None else limits
     machine = read_machine(sysfs, procfs, allowed, own)
     return _servers(machine, divide(machine, spec))
-
-
-# --- what the kernel says ---------------------------------------------------------------
 
 
 def read_machine(sysfs: Path, procfs: Path, allowed: Collection[int], limits: OwnLimits) -> Machine:
@@ -178,9 +171,6 @@ def _meminfo_bytes(path: Path) -> int:
 def _field(path: Path, pattern: str) -> str:
     match = re.search(pattern, read_text(path) or "", re.MULTILINE)
     return match[1].strip() if match else ""
-
-
-# --- dividing it ------------------------------------------------------------------------
 
 
 def divide(machine: Machine, spec: str | None) -> tuple[_Part, ...]:
@@ -287,9 +277,6 @@ def _ranges(numbers: Iterable[int]) -> str:
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
-
-
-# --- what each part is worth ------------------------------------------------------------
 
 
 def _servers(machine: Machine, parts: tuple[_Part, ...]) -> tuple[LocalServer, ...]:

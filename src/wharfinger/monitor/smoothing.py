@@ -2,8 +2,7 @@
 
 Exponentially weighted means over *time*: each observation is weighted by the time it stands for,
 so irregular lines need no resampling. Weights are normalised, so the first observation is not taken
-for a long history. Latencies are averaged as logarithms: one second of 3 s latency would raise an
-ordinary mean for half a minute. Their half-life is shorter: overload shows before a backlog grows.
+for a long history. Latencies are averaged as logarithms, lest one outlier raises the mean for long.
 """
 
 from math import exp, log

@@ -93,10 +93,8 @@ class DamageReport:
     def __str__(self) -> str:
         sentences = ["; ".join(self.findings)]
         when = "" if self.last_whole_time is None else f" ({_utc(self.last_whole_time)})"
-        if self.last_whole_sequence:
-            sentences.append(f"the last whole event is {self.last_whole_sequence}{when}")
-        else:
-            sentences.append("no event could be saved")
+        whole = f"the last whole event is {self.last_whole_sequence}{when}"
+        sentences.append(whole if self.last_whole_sequence else "no event could be saved")
         if self.lost_events is None:
             sentences.append("no acknowledged event is known to be lost")
         else:

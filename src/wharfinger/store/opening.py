@@ -37,10 +37,7 @@ class Opened:
 def open_whole(files: Files, head: Head, *, accept_loss: bool) -> Opened:
     """Open the database; where it is damaged, what is whole of it.
 
-    Raises:
-        StoreDamaged: Nothing can be saved, and ``accept_loss`` is not given.
-        InvalidInput: A newer program wrote it.
-        sqlite3.Error: There is no room, or another process holds it.
+    Raises as ``SqliteStore.open``, and SQLite's errors for no room, or another process.
     """
     files.prepare()
     raw_head = head.raw()

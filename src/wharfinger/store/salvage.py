@@ -53,9 +53,7 @@ def salvage(
 ) -> None:
     """Replace the database by what is whole of it, with a report; it must not be open.
 
-    Raises:
-        StoreDamaged: Nothing can be saved, and that was not accepted.
-        OutOfSpace: There is no room beside the damaged one.
+    ``StoreDamaged``: nothing can be saved, which was not accepted. ``OutOfSpace``: no room.
     """
     source, seen_last = _choose(files, decode_head(raw_head))
     number = files.next_number()

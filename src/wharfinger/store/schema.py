@@ -5,8 +5,8 @@ and the tables' order stay: salvage reads them from whatever version was damaged
 """
 
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
@@ -62,6 +62,20 @@ def connect(path: Path, mode: str = "rw", *, immutable: bool = False) -> sqlite3
     return connection
 
 
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what the body does, or, where that or the commit fails, undo all of it."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # SQLite may have rolled back already, as it does when the disk is full.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
 def version(connection: sqlite3.Connection) -> int:
     """The schema's version; 0 = the database is empty."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -75,19 +89,13 @@ def migrate(
     refuse_newer(present, len(migrations))
     if present == len(migrations):
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         for statements in migrations[present:]:
             for statement in statements:
                 connection.execute(statement)
         connection.execute("UPDATE log_state SET schema_version = ?", (len(migrations),))
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def definitions(connection: sqlite3.Connection) -> dict[str, str | None]:

@@ -111,8 +111,6 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         self._head.close()
         self._database.close()
 
-    # --- writing --------------------------------------------------------------------------------
-
     def append(self, entries: Sequence[NewEntry], *, urgent: bool = False) -> int:
         """Append all entries or none; see ``Store``."""
         if not entries:
@@ -174,8 +172,6 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         """Make sure that new work can be logged, else ``OutOfSpace``."""
         self._database.check_room(0)
 
-    # --- reading --------------------------------------------------------------------------------
-
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """The entries after ``after``, oldest first, from the first that is kept."""
         position: Position | None = None
@@ -210,7 +206,6 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         return rows
 
     def _follow(self, position: Position, row: tuple[object, ...]) -> tuple[LogEntry, Position]:
-        """The row as the entry after ``position``, if the chain confirms it."""
         parsed = parse_entry(row)
         if parsed is not None:
             entry, digest = parsed

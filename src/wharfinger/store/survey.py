@@ -26,13 +26,10 @@ _STATE = (
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """The one row of ``log_state``.
+    """The one row of ``log_state``; ``anchor`` is the entry before the first that is kept.
 
-    Attributes:
-        schema_version: As written here and in the file's header; the lower where they differ.
-        anchor: The entry before the first that is kept.
-        replaced_head: The head at the time this database replaced a damaged one.
-        pending_report: The report on that, until something is appended.
+    ``replaced_head`` is the head at the time this database replaced a damaged one,
+    ``pending_report`` the report on that, until something is appended.
     """
 
     schema_version: int
@@ -56,14 +53,11 @@ class LogRun:
 
 @dataclass(slots=True)
 class Survey:
-    """What a database holds.
+    """What a database holds; ``state`` is ``None`` where that can't be read.
 
-    Attributes:
-        state: Its state row; ``None`` where that can't be read.
-        runs: The unbroken pieces of the log, in order. All but the first follow damage.
-        snapshots: Sequence and chain hash of each snapshot that is whole in itself.
-        findings: What is not as it was written.
-        seen_last: The newest entry of which there is any trace.
+    ``runs`` are the unbroken pieces of the log, in order: all but the first follow damage.
+    ``snapshots`` has the chain hash of each that is whole in itself, ``findings`` what is not as
+    it was written, ``seen_last`` the newest entry of which there is any trace.
     """
 
     state: LogState | None = None

@@ -103,17 +103,15 @@ class HttpConnection(Connection):
         began = time.perf_counter()
         status, body, extra = "200 OK", b"", "Content-Type: text/plain"
         name, _, number = path.partition("?")[0].lstrip("/").partition("/")
-        is_document = name == "document" and number.isascii() and number.isdigit()
-        if is_document and len(number) < 10:
+        is_number = number.isascii() and number.isdigit() and len(number) < 10
+        is_document = name == "document" and is_number
+        if is_document:
             body = render(int(number), self._rows)
             extra = f'Content-Type: text/html\r\nETag: "{hashlib.sha256(body).hexdigest()[:16]}"'
             if gzip:
                 body = zlib.compress(body, 6, 31)
                 extra += "\r\nContent-Encoding: gzip"
-            self._send(status, body, extra, method, stays=stays)
-            self._metrics.observe(time.perf_counter() - began)
-            return
-        if (name, number) == ("metrics", ""):
+        elif (name, number) == ("metrics", ""):
             body = self._metrics.text().encode()
             extra += "; version=0.0.4"
         elif (name, number) == ("healthz", ""):
@@ -121,6 +119,8 @@ class HttpConnection(Connection):
         else:
             status = "404 Not Found"
         self._send(status, body, extra, method, stays=stays)
+        if is_document:
+            self._metrics.observe(time.perf_counter() - began)
 
     def _send(
         self,

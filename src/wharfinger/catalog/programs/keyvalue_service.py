@@ -194,12 +194,9 @@ def main() -> int:
     """Serve until stopped."""
     parser = argparse.ArgumentParser(prog="keyvalue_service", description="Serve keys and values.")
     add_address(parser)
-    parser.add_argument(
-        "--fill", type=whole, default=0, metavar="N", help="values to begin with (default: 0)"
-    )
-    parser.add_argument(
-        "--value-bytes", type=whole, default=262144, metavar="N", help="of these (default: 262144)"
-    )
+    add = parser.add_argument
+    add("--fill", type=whole, default=0, metavar="N", help="values to begin with (default: 0)")
+    add("--value-bytes", type=whole, default=262144, metavar="N", help="of these (default: 262144)")
     arguments = parser.parse_args()
     store = KeyValueStore()
     fill(store, arguments.fill, arguments.value_bytes)

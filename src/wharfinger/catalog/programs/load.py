@@ -5,13 +5,10 @@ as those of many independent users do. Latency counts from the time at which a r
 also when it had to wait for a connection. *Closed loop* (without ``--rate``): each connection sends
 its next request as soon as it is answered; that finds how much a service can do.
 
-Each second (``--every``) one line reports the last ``--window`` seconds:
+Each second (``--every``) one line reports the last ``--window`` seconds; ``latency_ms`` is at
+``--percentile``. ``catalog.listing.LOAD_REPORT`` is its pattern for ``spec.measure.load``:
 
     second=12 throughput=200.0 latency_ms=9.31 p50_ms=3.10 p99_ms=14.20 failed=0 waiting=0
-
-``latency_ms`` is at ``--percentile``. In ``spec.measure.load`` it is read by
-
-    regex: 'throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)'
 """
 
 import argparse

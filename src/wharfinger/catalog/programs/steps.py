@@ -40,16 +40,9 @@ def _parser(
     prog: str, description: str, option: str, names: Iterable[str]
 ) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=prog, description=description)
-    parser.add_argument(
-        f"--{option}", dest="chosen", choices=list(names), default=next(iter(names))
-    )
-    parser.add_argument(
-        "--total",
-        type=whole,
-        default=0,
-        metavar="N",
-        help="end after N steps (default: run until stopped)",
-    )
+    add = parser.add_argument
+    add(f"--{option}", dest="chosen", choices=list(names), default=next(iter(names)))
+    add("--total", type=whole, default=0, metavar="N", help="end after N steps (default: no end)")
     return parser
 
 
