@@ -2,7 +2,6 @@
 
 Each is profiled as any workload is (Quasar 3.4), but at every allocation and with every source. Its
 row is kept at once in a file of its own; the matrices are made of these files at the end.
-``wharfinger classify measure`` calls ``run``, and first watches how quiet the machine is.
 """
 
 import os
@@ -24,12 +23,7 @@ from wharfinger.catalog.quiet import CpuTimes, Disturbance
 from wharfinger.errors import Conflict, EngineFault, InvalidInput, Unavailable
 from wharfinger.files.atomic import write_whole
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
-from wharfinger.model.profile import (
-    PROFILED_SOURCES,
-    RAMP_ALLOCATIONS,
-    Measurements,
-    ProfilingPlan,
-)
+from wharfinger.model.profile import PROFILED_SOURCES, RAMP_ALLOCATIONS, Measurements, ProfilingPlan
 from wharfinger.model.workload import Workload
 
 _ROWS, WORK = "rows", "work"
@@ -47,24 +41,19 @@ def allocations(cpus: int, *, fractional: bool = True) -> tuple[int, ...]:
     >>> allocations(12, fractional=False)
     (1000, 2000, 3000, 4000, 6000, 8000, 12000)
     """
+    most = cpus * MILLICPUS_PER_CPU
     beyond = {2**i * part for i in range(1, cpus.bit_length()) for part in (1.0, 1.5)}
     whole = {int(count) * MILLICPUS_PER_CPU for count in beyond if count <= cpus}
-    columns = {*_BASE_MILLICPUS, *whole, cpus * MILLICPUS_PER_CPU}
-    most = cpus * MILLICPUS_PER_CPU
-    return tuple(
-        sorted(c for c in columns if c <= most and (fractional or c % MILLICPUS_PER_CPU == 0))
-    )
+    columns = sorted(c for c in {*_BASE_MILLICPUS, *whole, most} if c <= most)
+    return tuple(c for c in columns if fractional or c % MILLICPUS_PER_CPU == 0)
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignSettings:
     """What a campaign is asked for; rows that are in its directory already are kept.
 
-    Attributes:
-        seconds: Of measuring at each allocation.
-        allocations: Columns, ascending.
-        provisional: Say in ``machine.json`` that it is for tests only.
-        idle: What others used of this machine before it began.
+    ``seconds`` is at each allocation; ``provisional`` says in ``machine.json`` that it is for tests
+    only; ``idle`` is what others used of this machine before it began.
     """
 
     directory: Path
@@ -278,11 +267,7 @@ def _read_rows(directory: Path) -> dict[str, _MeasuredRow]:
 
 
 def forget(directory: Path) -> None:
-    """Drop all rows, so that everything is measured again; the matrices stay until then.
-
-    Raises:
-        Unavailable: They can't be removed.
-    """
+    """Drop all rows, so that everything is measured again; else ``Unavailable``."""
     try:
         for path in (directory / _ROWS).glob("*.json"):
             path.unlink()

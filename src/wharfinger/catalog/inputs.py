@@ -1,7 +1,6 @@
 """What the known programs work on: generated here from a seed, downloaded from nowhere.
 
-An input is a file or a folder that bears the name by which a program's command finds it. The
-same seed gives the same bytes on every machine. Called by ``listing.prepare``.
+The same seed gives the same bytes on every machine.
 """
 
 import gzip
@@ -9,6 +8,7 @@ import random
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
@@ -24,9 +24,7 @@ _KIBIBYTE = 1024
 def make_input(name: str, directory: Path, seed: int) -> Path:
     """The input of that name in a directory, made whole or not at all; what is there already stays.
 
-    Raises:
-        InvalidInput: There is no such input.
-        OSError: It can't be written.
+    ``InvalidInput``: there is no such input; ``OSError``: it can't be written.
     """
     if name not in MAKERS:
         raise InvalidInput(f"input: {name!r}; there are {', '.join(MAKERS)}")
@@ -112,7 +110,6 @@ def _c_source(rng: random.Random, functions: int, entry: str) -> str:
 
 
 def _c_project(path: Path, rng: random.Random) -> None:
-    """Four sources and a makefile that compiles them all, each time it is asked."""
     path.mkdir()
     names = [f"part{i}" for i in range(4)]
     for name in names:
@@ -135,8 +132,7 @@ def _python_package(path: Path, rng: random.Random) -> None:
 
 
 def _database(path: Path, rng: random.Random) -> None:
-    database = sqlite3.connect(path)
-    with database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("create table customer (id integer primary key, city text)")
         database.execute("create table purchase (customer integer, amount integer)")
         cities = _vocabulary(rng, 40)
@@ -147,14 +143,11 @@ def _database(path: Path, rng: random.Random) -> None:
             "insert into purchase values (?, ?)",
             [(rng.randrange(500), rng.randrange(10_000)) for _ in range(20_000)],
         )
-    database.close()
 
 
 def _empty_database(path: Path, _: random.Random) -> None:
-    database = sqlite3.connect(path)
-    with database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("create table entry (id integer primary key, text text)")
-    database.close()
 
 
 def _copied(source: Path) -> Maker:

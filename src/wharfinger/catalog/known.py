@@ -1,8 +1,4 @@
-"""The known programs' measurements, and the matrices that they make.
-
-``campaign`` makes a ``KnownPrograms``, ``known_files`` keeps it; a classifier and ``classify
-evaluate`` work on its matrices.
-"""
+"""The known programs' measurements, and the matrices that a classifier gets of them."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -99,9 +95,7 @@ class MeasuringMachine:
 class KnownPrograms:
     """All of them, and the matrices for ``wharfinger.estimators``.
 
-    Attributes:
-        source: The directory; ``None`` = not from files.
-        further: Matrices measured on several servers or platforms, where a site has them.
+    ``further`` are matrices measured on several servers or platforms, where a site has them.
     """
 
     programs: tuple[KnownProgram, ...]
@@ -145,11 +139,7 @@ class KnownPrograms:
 
     @property
     def scale_up(self) -> Matrix:
-        """Performance by thousandths of a CPU: a row for each program and quantity, in logarithms.
-
-        Raises:
-            InvalidInput: There is no row.
-        """
+        """Logarithms of performance by millicpus, by program; ``InvalidInput``: no row."""
         named = self._matrix(Aspect.SCALE_UP)
         columns = tuple(str(Configuration.parse(name).cpu_millicpus) for name in named.columns)
         return Matrix(named.rows, columns, named.groups, named.values, named.transform)
@@ -170,7 +160,6 @@ class KnownPrograms:
 
 
 def _order(column: str) -> tuple[int, str]:
-    """Configurations by CPU, sources as the model names them."""
     if column.startswith("cpu="):
         return Configuration.parse(column).cpu_millicpus, column
     return list(SharedResource).index(SharedResource(column)), column

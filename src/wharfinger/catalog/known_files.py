@@ -1,8 +1,7 @@
 """The files of the known programs, which docs/known-programs.md specifies, to ``known`` and back.
 
 What is measured on several servers or platforms lies beside them where a site has it, as
-``scale-out.csv`` and ``heterogeneity.csv`` (``files.utility_matrices``). Numbers are written with
-as many digits as bring back the same value.
+``scale-out.csv`` and ``heterogeneity.csv``. Numbers are written so that they read back the same.
 """
 
 import os
@@ -45,8 +44,7 @@ def site_directory() -> Path:
 def load_known(path: Path | None = None) -> KnownPrograms:
     """Read the files in a directory; ``None`` = the site's own, where it has any, else the shipped.
 
-    Raises:
-        InvalidInput: They are missing or broken: file, line, value, mend, in one line.
+    ``InvalidInput``: they are missing or broken: file, line, value, mend, in one line.
 
     >>> known = load_known(SHIPPED)
     >>> known.scale_up.columns[:2], known.scale_up.transform.value
@@ -91,7 +89,7 @@ def _read_programs(path: Path) -> dict[str, KnownProgram]:
         return Entry(value, error, censored)
 
     for line, columns in _lines(path / SCALE_UP, (*_NAMES, "quantity"), _allocation):
-        quantity, one = _quantity(line), known(line)
+        quantity, one = line.one_of("quantity", Quantity), known(line)
         row = {int(cpu): entry(line, quantity.value, cpu) for cpu in columns}
         programs[one.name] = replace(one, performance={**one.performance, quantity: row})
     for kind in SCORES:
@@ -137,13 +135,6 @@ def _lines(
         raise table.problem("no row follows the header")
 
 
-def _quantity(line: TableLine) -> Quantity:
-    try:
-        return Quantity(line["quantity"])
-    except ValueError:
-        raise line.wrong("quantity", f"is none; there are {', '.join(Quantity)}") from None
-
-
 def _allocation(column: str) -> str:
     fine = column.isascii() and column.isdecimal() and 0 < int(column) < 10**9
     return "" if fine else "a column is a whole number of thousandths of a CPU"
@@ -154,11 +145,7 @@ def _source(column: str) -> str:
 
 
 def save_known(known: KnownPrograms, directory: Path) -> None:
-    """Write the files, each whole; the description comes last, so that what has it is whole.
-
-    Raises:
-        OSError: They can't be written.
-    """
+    """Write the files, each whole; the description comes last, so that what has it is whole."""
     directory.mkdir(parents=True, exist_ok=True)
     tables = {SCALE_UP: _scale_up(known), NOISE: _noise(known)}
     tables |= {f"{kind}.csv": _scores(known, kind) for kind in SCORES}

@@ -1,6 +1,5 @@
 """The known programs: real ones, measured exhaustively so that new workloads resemble them.
 
-``programs.yaml`` describes them; ``campaign`` measures them; ``known_files`` reads the results.
 docs/known-programs.md lists them and says how a demonstration is kept honest.
 """
 
@@ -61,7 +60,6 @@ class Program:
         marks: Words of which one stands in any command that runs this program or does its work
             by other means; by them a workload is known to be of its group.
         binaries: What it needs on the path, each with the Debian package that has it.
-        inputs: Names in ``inputs.MAKERS``.
         threads: How many CPUs it can use at once.
         load: For a service: the load generator's command; its report is the measure.
     """
@@ -159,10 +157,7 @@ PROGRAMS = _read(Path(__file__).with_name("programs.yaml"))
 
 
 def chosen(names: Collection[str] | None = None) -> tuple[Program, ...]:
-    """The programs of these names, in the catalog's order; ``None`` = all.
-
-    Raises:
-        InvalidInput: A name is not in the catalog.
+    """The programs of these names, in the catalog's order, else ``InvalidInput``; ``None`` = all.
 
     >>> [program.group for program in chosen(["xz", "gunzip"])]
     ['gzip', 'xz']
@@ -179,11 +174,7 @@ def chosen(names: Collection[str] | None = None) -> tuple[Program, ...]:
 
 
 def prepare(program: Program, directory: Path, seed: int = SEED) -> None:
-    """Make a program's inputs in a directory, where they do not exist yet.
-
-    Raises:
-        OSError: They can't be written.
-    """
+    """Make a program's inputs in a directory, where they do not exist yet; else ``OSError``."""
     directory.mkdir(parents=True, exist_ok=True)
     for name in program.inputs:
         make_input(name, directory, seed)

@@ -28,11 +28,7 @@ class CpuTimes:
 
     @classmethod
     def read(cls, path: Path = STAT, cpus: Iterable[int] | None = None) -> "CpuTimes":
-        """As it is now, of these CPUs together; ``None`` = of all.
-
-        Raises:
-            Unavailable: The kernel does not say.
-        """
+        """As it is now, of these CPUs together (``None`` = of all), else ``Unavailable``."""
         names = ["cpu"] if cpus is None else [f"cpu{number}" for number in cpus]
         try:
             lines = {name: ticks for name, *ticks in map(str.split, path.read_text().splitlines())}
@@ -65,11 +61,7 @@ class Disturbance:
 
 
 def watch(seconds: float) -> Disturbance:
-    """What goes on here while we do nothing.
-
-    Raises:
-        Unavailable: The kernel does not say.
-    """
+    """What goes on here while we do nothing; ``Unavailable``: the kernel does not say."""
     earlier = CpuTimes.read()
     time.sleep(seconds)
     return Disturbance.between(earlier, CpuTimes.read())

@@ -1,9 +1,7 @@
-"""A matrix in a CSV file.
+"""A matrix in a CSV file: a row's name, an optional ``group``, then one configuration each.
 
-First column: a row's name, whatever its header. An optional second column ``group``: the
-program that a row is a run of. The rest: one configuration each. Empty (or ``nan``) is not
-measured. Quoting as in RFC 4180, so names may hold commas. A second file has the seconds that
-measuring takes (``read_seconds``).
+``group`` names the program that a row is a run of. Empty (or ``nan``) is not measured. A second
+file has the seconds that measuring takes (``read_seconds``).
 """
 
 from array import array
@@ -14,7 +12,7 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.matrix import Matrix, Transform
-from wharfinger.files.tabular import Table, TableLine
+from wharfinger.files.tabular import Table
 from wharfinger.model.arrays import Array
 
 GROUP = "group"
@@ -53,10 +51,7 @@ def read_matrix(path: Path | str, transform: Transform = Transform.LOG) -> Matri
 
 
 def read_seconds(path: Path | str, columns: Sequence[str]) -> Array:
-    """(columns,) how long measuring each takes, from lines of ``column,seconds``.
-
-    All ``columns`` must have one; else ``InvalidInput``: line, value, mend.
-    """
+    """(columns,) how long measuring each takes, from ``column,seconds``; else ``InvalidInput``."""
     seconds: dict[str, float] = {}
     for line in Table(path).require(SECONDS_HEADER).lines():
         name = line.text("column")
@@ -64,15 +59,10 @@ def read_seconds(path: Path | str, columns: Sequence[str]) -> Array:
             raise line.wrong("column", "is no column of the matrix", "name one that is")
         if name in seconds:
             raise line.wrong("column", "stands twice", "keep one line of it")
-        seconds[name] = _seconds(line)
+        seconds[name] = line.number_of("seconds")
+        if seconds[name] == 0:
+            raise line.wrong("seconds", "is no time", "write seconds, above 0")
     for name in columns:
         if name not in seconds:
             raise InvalidInput(f"{path}: no seconds for column {name!r}; add a line for it")
     return np.array([seconds[name] for name in columns])
-
-
-def _seconds(line: TableLine) -> float:
-    seconds = line.number_of("seconds")
-    if seconds == 0:
-        raise line.wrong("seconds", "is no time", "write seconds, above 0")
-    return seconds

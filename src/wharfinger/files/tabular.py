@@ -8,11 +8,15 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest.kinds import closest
 from wharfinger.model.units import quoted
+
+W = TypeVar("W", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +44,22 @@ class TableLine:
             return text
         raise self.wrong(column, "is empty", "write a name")
 
-    def number_of(self, column: str, low: float = 0.0, high: float = math.inf) -> float:
-        """A finite number from ``low`` to ``high``."""
+    def one_of(self, column: str, words: type[W]) -> W:
+        """A word of an enumeration."""
+        try:
+            return words(self[column])
+        except ValueError:
+            raise self.wrong(column, f"is unknown; there are {', '.join(words)}") from None
+
+    def number_of(self, column: str, high: float = math.inf) -> float:
+        """A finite number from 0 to ``high``."""
         value = self._parsed(column, "write one, e.g. 12.5")
         if not math.isfinite(value):
             raise self.wrong(column, "is not finite", "leave the line out if it was not measured")
-        if low <= value <= high:
+        if 0 <= value <= high:
             return value
-        allowed = f"{low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
-        words = "is negative" if value < 0 == low else "is out of range"
+        allowed = f"0 to {high:g}" if high < math.inf else "0 or more"
+        words = "is negative" if value < 0 else "is out of range"
         raise self.wrong(column, words, f"write {allowed}")
 
     def measured(self, column: str) -> float:
@@ -68,12 +79,9 @@ class TableLine:
 
 
 class Table:
-    """An open CSV file; ``lines`` can be read once.
+    """An open CSV file; ``lines`` can be read once, ``places`` has the index of each column.
 
-    Attributes:
-        header: Names of the columns.
-        places: The index of each column.
-        mend: Where given, it ends every message instead of the field's own mend.
+    Where ``mend`` is given, it ends every message instead of the field's own mend.
     """
 
     def __init__(self, path: Path | str, mend: str = "") -> None:

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
 
 from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow
 from wharfinger.errors import InvalidInput
@@ -13,7 +11,6 @@ from wharfinger.model.profile import Entry, Origin
 from wharfinger.model.workload import WorkloadType
 
 HEADER = ("row", "group", "type", "column", "value", "error", "censored", "origin", "measured_at")
-W = TypeVar("W", bound=StrEnum)
 
 
 def write_utility(matrix: UtilityMatrix, path: Path) -> None:
@@ -44,7 +41,7 @@ def read_utility(kind: Aspect, path: Path) -> UtilityMatrix:
             matrix.check([(column, entry)])
         except InvalidInput as error:
             raise line.problem(str(error)) from None
-        type_ = _word(line, "type", WorkloadType) if line["type"] else None
+        type_ = line.one_of("type", WorkloadType) if line["type"] else None
         earlier = rows[name].entries if name in rows else {}
         rows[name] = UtilityRow(line["group"] or name, type_, {**earlier, column: entry})
     columns = dict.fromkeys(column for row in rows.values() for column in row.entries)
@@ -56,13 +53,6 @@ def _entry(line: TableLine) -> Entry:
         line.number_of("value"),
         line.number_of("error") if line["error"] else 0.0,
         line["censored"] == "censored",
-        _word(line, "origin", Origin) if line["origin"] else Origin.OFFLINE,
+        line.one_of("origin", Origin) if line["origin"] else Origin.OFFLINE,
         line.number_of("measured_at") if line["measured_at"] else None,
     )
-
-
-def _word(line: TableLine, column: str, words: type[W]) -> W:
-    try:
-        return words(line[column])
-    except ValueError:
-        raise line.wrong(column, "is unknown", f"there are {', '.join(words)}") from None

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,17 +43,6 @@ class _Descriptor:
         os.close(self._fd)
 
 
-class _Times(ctypes.Structure):
-    """``struct itimerspec``: the interval, then the first time."""
-
-    _fields_ = (
-        ("interval_seconds", ctypes.c_long),
-        ("interval_nanoseconds", ctypes.c_long),
-        ("first_seconds", ctypes.c_long),
-        ("first_nanoseconds", ctypes.c_long),
-    )
-
-
 class Alarm(_Descriptor):
     """A timer, at which the local engine retries; Python 3.13 has ``os.timerfd_create``."""
 
@@ -62,15 +52,15 @@ class Alarm(_Descriptor):
     def set(self, seconds: float) -> None:
         """Ring once, this much later (above 0); replaces an earlier setting."""
         whole = int(seconds)
-        times = _Times(0, 0, whole, int((seconds - whole) * 1e9))
-        call_libc("timerfd_settime", self._fd, 0, ctypes.byref(times), None)
+        # A ``struct itimerspec``: the interval, then the first time.
+        times = struct.pack("@4l", 0, 0, whole, int((seconds - whole) * 1e9))
+        call_libc("timerfd_settime", self._fd, 0, times, None)
 
 
 class DirectoryWatch(_Descriptor):
     """Tells when an entry is renamed into one of some directories (inotify).
 
-    The local engine watches the run directories of supervisors that an earlier manager launched
-    and that had not started their program yet: their notice went to a process that is gone.
+    For the run directories of supervisors whose own notice goes to an earlier, dead manager.
     """
 
     def __init__(self) -> None:

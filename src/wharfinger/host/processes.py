@@ -1,9 +1,7 @@
 """Processes, identified uniquely, watched and ended without races; and trees of them.
 
-Called by the local engine, when it takes over what an earlier manager left, and by
-``wharfinger.host.supervisor``. Pidfds identify processes, because a pid may be reused at any time.
-Where a workload has no cgroup, its tree is bound and measured by descent: the supervisor is a
-subreaper, so daemons stay its descendants.
+Pidfds identify processes, because a pid may be reused. Where a workload has no cgroup, its tree is
+bound and measured by descent: the supervisor is a subreaper, so daemons stay its descendants.
 """
 
 import os
@@ -69,9 +67,8 @@ def open_pidfd(identity: ProcessIdentity) -> int | None:
 def kill_orphans(*keys: str, timeout_seconds: float = 10.0) -> int:
     """Kill every process of ours whose environment has ``WHARFINGER_KEY=<one of the keys>``.
 
-    The last resort, e.g. after a supervisor was killed where there is no cgroup. It misses
-    processes that cleared their environment. Gives up after the timeout, e.g. on a fork bomb;
-    else none is left. Returns how many were killed.
+    The last resort where there is no cgroup: it misses processes that cleared their environment,
+    and gives up after the timeout. Returns how many were killed.
     """
     deadline = time.monotonic() + timeout_seconds
     markers = frozenset(f"{KEY_VARIABLE}={key}".encode() for key in keys)
@@ -124,9 +121,6 @@ def send_signal(pidfd: int, number: signal.Signals) -> None:
     """Signal it; a process that is gone, or not ours to signal, is no error."""
     with suppress(ProcessLookupError, PermissionError):
         signal.pidfd_send_signal(pidfd, number)
-
-
-# --- trees --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +194,6 @@ def _threads(pid: int) -> tuple[int, ...]:
 
 
 def _stat(pid: int) -> list[bytes]:
-    """The fields of ``/proc/PID/stat`` from the third on; empty when it is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

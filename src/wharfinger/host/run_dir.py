@@ -9,8 +9,7 @@
 
 A workload may tamper with the directory: everything is opened beneath one directory descriptor,
 only regular files are read, links are never followed, sizes are limited. Where there is no
-directory, functions raise ``NotFound``. Called by the local engine, for reports and logs, and by
-``wharfinger.host.supervisor``.
+directory, functions raise ``NotFound``.
 """
 
 import contextlib
@@ -36,8 +35,6 @@ _MAX_RECORD_BYTES = 16384
 _MAX_OFFSET = 2**63 - 1
 _LOOKS = 16  # at a directory that changes while it is read; rotation alone needs two at most
 _SEGMENT = re.compile(r"output\.(\d{20})\Z")
-
-
 _Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OFFSET)]
 _HOW = {
@@ -51,14 +48,10 @@ _UNSET = dict.fromkeys(("exit_code", "signal", "failed_step", "failed_errno"))
 class Claim(Enum):
     """Who has claimed the run."""
 
-    NONE = "none"
-    """Nothing was started."""
-    TAKEN = "taken"
-    """``RunRecord.supervisor`` has it."""
-    CANCELLED = "cancelled"
-    """No launch can succeed."""
-    UNREADABLE = "unreadable"
-    """A dead supervisor: claims appear whole, so this one was damaged afterwards."""
+    NONE = "none"  # nothing was started
+    TAKEN = "taken"  # by ``RunRecord.supervisor``
+    CANCELLED = "cancelled"  # no launch can succeed
+    UNREADABLE = "unreadable"  # a dead supervisor's: claims appear whole, it was damaged later
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +67,10 @@ class ExitRecord:
     """How it ended. Exactly one of ``exit_code``, ``signal``, ``failed_step`` is not ``None``.
 
     Attributes:
-        signal: The number of the signal that ended it.
-        failed_step: The step that failed before the program started, e.g. ``"exec"``,
-            ``"working_directory"``, ``"cgroup"``; ``"killed"`` = stopped before its exec.
-        failed_errno: Why the step failed; 0 for ``"killed"``.
-        stop_requested: A stop was requested before it ended.
+        failed_step: Before the program started, e.g. ``"exec"``, ``"working_directory"``,
+            ``"cgroup"``; ``"killed"`` = stopped before its exec, with a ``failed_errno`` of 0.
         cpu_seconds: User and system time of the whole tree.
-        started_at_seconds: Wall-clock time, seconds since 1970.
-        ended_at_seconds: Likewise, of the main process's end.
-        output_bytes: All that it wrote.
+        started_at_seconds: Since 1970; likewise ``ended_at_seconds``, of the main process.
         dropped_bytes: Output that could not be stored, without what rotation dropped.
         unkilled_processes: Processes that resisted SIGKILL, e.g. another user's; normally 0.
     """
@@ -102,10 +90,7 @@ class ExitRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """All that a run directory says; ``None`` = unknown, or there is none.
-
-    Taken, no exit and a dead supervisor: the run *vanished*.
-    """
+    """A run's records; ``None`` = there is none. Taken, no exit, supervisor dead: *vanished*."""
 
     claim: Claim
     supervisor: ProcessIdentity | None
@@ -240,19 +225,10 @@ def _parse_exit(text: str | None) -> ExitRecord | None:
 
 
 def read_output(run_dir: Path, offset: int = 0, limit_bytes: int = 65536) -> tuple[bytes, int]:
-    """A piece of the program's output.
+    """A piece of the program's output, and the offset after it; ``InvalidInput``: no offset.
 
-    Args:
-        run_dir: The run.
-        offset: From the program's first byte; negative = from the present end.
-        limit_bytes: The most to return.
-
-    Returns:
-        The bytes and the offset after them. The piece is without gaps: it ends where rotation or
-        a full disk dropped something, and the next one begins after that.
-
-    Raises:
-        InvalidInput: No output can be so long.
+    ``offset`` is from the first byte; negative = from the present end. The piece is without gaps:
+    it ends where rotation or a full disk dropped something, and the next begins after that.
     """
     if not -_MAX_OFFSET <= offset <= _MAX_OFFSET:
         raise InvalidInput(f"offset: {offset}; give a number from -(2^63 - 1) to 2^63 - 1")

@@ -2,8 +2,7 @@
 
 ``native/sandbox`` does it. The profiler asks :func:`describe_support` what this machine allows,
 puts the command of :func:`sandboxed` into a ``LaunchSpec``, and calls :func:`read_report` at the
-end; without a sandbox it profiles the running workload. At a manager's start :func:`clean_up`
-removes what a crash has left.
+end. At a manager's start :func:`clean_up` removes what a crash has left.
 """
 
 import os
@@ -25,13 +24,11 @@ _MESSAGE_PREFIX = "wharfinger-sandbox: "
 class SandboxKind(StrEnum):
     """How much a sandbox can discard."""
 
-    WHOLE_ROOT = "whole-root"
-    """As root: overlays over everything that is mounted; writes anywhere are discarded."""
+    WHOLE_ROOT = "whole-root"  # as root: overlays over everything that is mounted
+    # In a user namespace: overlays over the working directory, home, /tmp and /var/tmp; all else
+    # is read-only.
     DIRECTORIES = "directories"
-    """In a user namespace: overlays over the working directory, home, /tmp and /var/tmp; all
-    else is read-only."""
-    UNAVAILABLE = "unavailable"
-    """No sandbox: the running workload must be measured."""
+    UNAVAILABLE = "unavailable"  # the running workload must be measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +42,11 @@ class SandboxSupport:
 class SandboxOutcome(StrEnum):
     """Why a sandbox ended."""
 
-    MAIN_ENDED = "main-ended"
-    """The command ended, by itself or by a signal."""
-    LOAD_ENDED = "beside-ended"
-    """The load command ended; the command was then asked to end, too."""
-    CAP = "cap"
-    """It was killed because it had written more than its cap."""
-    FAULT = "fault"
-    """It could not be set up, or a command could not be run: see ``reason``."""
-    KILLED = "killed"
-    """All of it was killed from outside before the command had ended."""
+    MAIN_ENDED = "main-ended"  # the command, by itself or by a signal
+    LOAD_ENDED = "beside-ended"  # the load command; the command was then asked to end, too
+    CAP = "cap"  # killed because it had written more than its cap
+    FAULT = "fault"  # it could not be set up, or a command could not be run: see ``reason``
+    KILLED = "killed"  # all of it, from outside, before the command had ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,27 +98,21 @@ def sandboxed(
     load_output: Path | None = None,
     load_cgroup_procs: Sequence[Path] = (),
 ) -> tuple[str, ...]:
-    """The command that runs ``command`` in a sandbox; for ``LaunchSpec.command``.
+    """The command that runs ``command`` in a sandbox, for a ``LaunchSpec``; else ``InvalidInput``.
 
-    Its exit status, or the signal that ends it, is the command's. Exceptions: 125 when the sandbox
-    could not be set up, 126 and 127 when the command could not be run. The output and the report
-    then have the reason.
+    Its exit status, or the signal that ends it, is the command's; except 125 when the sandbox could
+    not be set up, 126 and 127 when the command could not be run. The report then has the reason.
 
     Args:
         command: Program and arguments of the workload.
-        working_directory: Where it runs, as in the ``LaunchSpec``.
+        working_directory: Where it runs.
         upper_base: An existing directory of ours, on the file system of the working directory so
             that writes cost what they cost outside.
-        cap_bytes: How much it may write before it is killed; also the size limit of each file,
-            and of each file system in memory.
+        cap_bytes: How much it may write before it is killed; also the limit of each file.
         report: The file for :func:`read_report`.
         load_command: A load generator, started in the same namespaces once the command listens.
         load_output: A file outside for its output; default: with the command's.
-        load_cgroup_procs: ``cgroup.procs`` files that it enters, so that its CPU time does not
-            count as the command's.
-
-    Raises:
-        InvalidInput: A value that no sandbox could be started with.
+        load_cgroup_procs: Files that it enters, so that its CPU time is not the command's.
     """
     _check(command, cap_bytes, load_command, load_output is not None or bool(load_cgroup_procs))
     words = [
@@ -165,8 +151,7 @@ def read_report(path: Path) -> SandboxReport | None:
 def clean_up(upper_base: Path) -> int:
     """Remove what killed sandboxes have left in ``upper_base``; how many were removed.
 
-    Running ones are spared. Only files are left: processes, mounts and namespaces end with the
-    sandbox's own process. ``EngineFault``: something can't be read or removed.
+    Running ones are spared. ``EngineFault``: something can't be read or removed.
     """
     call = _call(f"--clean-up={_absolute('upper_base', upper_base)}", timeout_seconds=None)
     if call.returncode != 0:

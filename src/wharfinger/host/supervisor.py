@@ -1,13 +1,9 @@
 """Start a workload under its supervisor, stop it, or make sure that it never starts.
 
 The supervisor (``native/supervisor``) is one small process per workload that outlives the
-manager. As all records of a run are in its *run directory*, any process can take over the watch:
-read the records, open a pidfd of the supervisor, and wait. The local engine makes the run
-directory and the cgroups, calls :func:`launch`, watches the pidfd, and reads the records.
-
-Without cgroups the supervisor (``pace.c``) holds the tree to a share of CPU time or suspends it,
-by stopping and continuing it. Two files in the run directory hold the settings, so they survive
-the manager, and a resume needs no room on disk.
+manager. All records of a run are in its *run directory*, so any process can take over the watch:
+read them, open a pidfd of the supervisor, and wait. Without cgroups the supervisor (``pace.c``)
+holds the tree to a share of CPU time or suspends it, as two files in the run directory say.
 """
 
 import contextlib
@@ -23,13 +19,7 @@ from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace
 from wharfinger.files.atomic import closing_fd
 from wharfinger.host.binaries import supervisor_path
 from wharfinger.host.processes import send_signal
-from wharfinger.host.run_dir import (
-    CANCELLED,
-    open_run_dir,
-    read_text,
-    replace_synced,
-    write_synced,
-)
+from wharfinger.host.run_dir import CANCELLED, open_run_dir, read_text, replace_synced, write_synced
 
 MIN_LOG_CAP_BYTES = 4096
 _MAX_SPEC_BYTES = 16 << 20
@@ -42,16 +32,11 @@ _NOTICE_FD = 4
 class SupervisorStatus(IntEnum):
     """How a supervisor process itself ended."""
 
-    DONE = 0
-    """The exit record is written."""
-    FAULT = 1
-    """Without a claim: nothing was started. With one: the exit record could not be written."""
-    BAD_CALL = 2
-    """Its arguments or the launch spec are wrong; nothing was started."""
-    CLAIMED = 3
-    """Another supervisor has the run, or it is cancelled; nothing was started."""
-    LOST = -1
-    """It was killed, or another thread has reaped it."""
+    DONE = 0  # the exit record is written
+    FAULT = 1  # without a claim: nothing was started; with one: the exit record is not written
+    BAD_CALL = 2  # its arguments or the launch spec are wrong; nothing was started
+    CLAIMED = 3  # another supervisor has the run, or it is cancelled; nothing was started
+    LOST = -1  # it was killed, or another thread has reaped it
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +48,12 @@ class LaunchSpec:
         env: The whole environment of the program, with ``KEY_VARIABLE``.
         stop_grace_seconds: From SIGTERM to SIGKILL, unless a stop gives another.
         log_cap_bytes: Of output kept, in two segments of half of it each.
-        cgroup_procs: ``cgroup.procs`` files that the program writes itself into before exec.
+        cgroup_procs: Files that the program writes itself into before exec.
         cgroup_kill: ``cgroup.kill`` of its cgroup (v2 or hybrid).
         freezer: Its v1 freezer cgroup's directory.
-        cpus: CPUs it may run on; empty = those of the manager.
-        nice: Added to the manager's niceness; above 0 also the session's, which counts where
-            the kernel schedules by session (``sched_autogroup``).
-        cpu_millicpus: The share of CPU time that the supervisor holds the tree to;
-            ``None`` = no limit.
+        cpus: Those it may run on; empty = the manager's.
+        nice: Added to the manager's niceness; above 0 also the session's (``sched_autogroup``).
+        cpu_millicpus: What the supervisor holds the tree to; ``None`` = no limit.
         rlimits: ``(resource, soft, hard)`` as for ``resource.setrlimit``.
     """
 
@@ -120,10 +103,8 @@ class LaunchSpec:
 class Supervisor:
     """A supervisor that this process has launched and must reap by :meth:`poll`.
 
-    Attributes:
-        pid: Not reused before ``poll`` has returned a status.
-        pidfd: Readable once it has ended.
-        notice_fd: Readable when there is a claim; closed when the start has succeeded or failed.
+    ``pidfd`` is readable once it has ended, ``notice_fd`` when there is a claim; the latter is
+    closed when the start has succeeded or failed.
     """
 
     pid: int
@@ -159,8 +140,7 @@ class Supervisor:
 def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
     """Start a supervisor on a run directory, which must exist with mode 0700; returns at once.
 
-    The run directory shows later whether it claimed the run and started the program. One
-    directory never starts anything twice, however often it is launched.
+    One directory never starts anything twice, however often it is launched.
 
     Raises:
         InvalidInput: The spec is wrong.
@@ -243,9 +223,8 @@ def cancel(run_dir: Path) -> bool:
 def request_stop(run_dir: Path, pidfd: int, grace_seconds: float) -> None:
     """Ask a supervisor to end its workload: SIGTERM now, SIGKILL after the grace.
 
-    A later call may shorten the grace. Where there is no room on disk to write it, the launch
-    spec's applies. A supervisor that has ended is no error; a grace out of range is an
-    ``InvalidInput``.
+    A later call may shorten the grace. Without room on disk to write it, the launch spec's applies.
+    A supervisor that has ended is no error; a grace out of range is an ``InvalidInput``.
     """
     grace = _decimal_seconds(grace_seconds)
     with open_run_dir(run_dir) as directory, contextlib.suppress(OSError):
@@ -256,21 +235,15 @@ def request_stop(run_dir: Path, pidfd: int, grace_seconds: float) -> None:
 def request_pace(run_dir: Path, pidfd: int, cpu_millicpus: int | None) -> None:
     """Hold a run's processes to another share of CPU time; ``None`` = no limit.
 
+    ``InvalidInput``: no such share. ``OutOfSpace``: no room to write it; the former share stays.
     A supervisor (``pidfd``) that has ended is no error.
-
-    Raises:
-        InvalidInput: Not a share of CPU time.
-        OutOfSpace: There is no room to write it; the former share stays.
     """
     _put(run_dir, "pace", _encode_pace(cpu_millicpus) + "\n")
     send_signal(pidfd, signal.SIGUSR1)
 
 
 def request_suspend(run_dir: Path, pidfd: int) -> None:
-    """Suspend a run's processes until :func:`request_resume` or a request to stop.
-
-    ``OutOfSpace``: there is no room to write it; they keep running.
-    """
+    """Suspend a run until :func:`request_resume` or a stop; ``OutOfSpace``: it keeps running."""
     _put(run_dir, "suspended", "")
     send_signal(pidfd, signal.SIGUSR1)
 

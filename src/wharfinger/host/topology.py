@@ -1,6 +1,5 @@
 """Divides this machine into servers: sets of CPUs, each with a share of memory.
 
-By default one server per NUMA node; else as ``--servers`` says. Called once by the local engine.
 The machine is what the kernel lets *us* use of it: the CPUs of our affinity mask, no more CPU
 time than our own cgroup's quota, no more memory than its limit. ``read_machine`` reads it; all
 else is a pure function of the result.
@@ -36,11 +35,7 @@ _NOISE = re.compile(r"\((?:r|tm)\)|@.*|\b(?:cpu|processor|\d+-core|with .*)\b", 
 class Cpu(NamedTuple):
     """One logical CPU; they sort such that those that share most are next to each other.
 
-    Attributes:
-        node: Its NUMA node.
-        package: Its socket.
-        cache: The lowest CPU number among those that share its last-level cache.
-        core: The lowest CPU number among its core's threads.
+    ``cache`` and ``core`` are the lowest CPU numbers that share the last-level cache and the core.
     """
 
     node: int
@@ -52,14 +47,10 @@ class Cpu(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What the kernel lets us use.
+    """What the kernel lets us use; ``cpus`` are sorted, ``present`` are all online.
 
-    Attributes:
-        cpus: Those we may run on, sorted.
-        node_bytes: Memory of each NUMA node that has one of ``cpus``.
-        memory_bytes: What servers have of those nodes, after the reserve and our own limit.
-        quota_millicpus: The quota on ourselves; ``None`` = none.
-        present: Every CPU that is online, also those we may not run on.
+    ``node_bytes`` is the memory of each NUMA node of ``cpus``, ``memory_bytes`` what servers have
+    of it after the reserve and our own limit.
     """
 
     cpus: tuple[Cpu, ...]
@@ -95,23 +86,15 @@ def discover_servers(
 ) -> tuple[LocalServer, ...]:
     """This machine's servers; ``InvalidInput`` for a specification that does not fit it.
 
-    Args:
-        spec: ``None``: one server per NUMA node, ``server0``, ``server1`` and so on. ``"2"``:
-            as many, as equal as possible without splitting a core while there are enough cores,
-            CPUs that share a last-level cache together. ``"big=0-3+6,small=4"``: these names with
-            these CPUs, several ranges joined by ``+``; other CPUs stay unused.
-        sysfs: Where sysfs is mounted.
-        procfs: Where procfs is mounted.
-        affinity: CPUs that we may run on; ``None`` = our affinity mask.
-        limits: What limits this process itself; ``None`` = what its cgroups say.
+    ``None`` is one server per NUMA node, ``server0``, ``server1`` and so on. ``"2"``: as many, as
+    equal as possible without splitting a core while there are enough cores, CPUs that share a
+    last-level cache together. ``"big=0-3+6,small=4"``: these names with these CPUs, several ranges
+    joined by ``+``; other CPUs stay unused. The rest is what this process has, where not given.
     """
     allowed = os.sched_getaffinity(0) if affinity is None else affinity
     own = own_limits(find_hierarchies()) if limits is None else limits
     machine = read_machine(sysfs, procfs, allowed, own)
     return _servers(machine, divide(machine, spec))
-
-
-# --- what the kernel says ---------------------------------------------------------------
 
 
 def read_machine(sysfs: Path, procfs: Path, allowed: Collection[int], limits: OwnLimits) -> Machine:
@@ -173,7 +156,6 @@ def _read_cpu(folder: Path, number: int, nodes: dict[int, frozenset[int]]) -> Cp
 
 
 def _cache_sharers(folder: Path) -> frozenset[int]:
-    """The CPUs that share the last-level cache; empty where the kernel does not say."""
     caches = [
         (read_int(index / "level") or 0, read_text(index / "shared_cpu_list") or "")
         for index in folder.glob("index[0-9]*")
@@ -191,9 +173,6 @@ def _field(path: Path, pattern: str) -> str:
     return match[1].strip() if match else ""
 
 
-# --- dividing it ------------------------------------------------------------------------
-
-
 def divide(machine: Machine, spec: str | None) -> tuple[_Part, ...]:
     """The names and CPUs that ``spec`` asks for, as ``discover_servers`` has it."""
     if spec is None:
@@ -204,7 +183,10 @@ def divide(machine: Machine, spec: str | None) -> tuple[_Part, ...]:
     spec = spec.strip()
     if re.fullmatch(r"[0-9]+", spec):
         return _divide_evenly(machine.cpus, spec)
-    return _divide_as_named(machine, spec)
+    try:
+        return _divide_as_named(machine, spec)
+    except InvalidInput as error:
+        raise InvalidInput(f"{_PLACE} {_shown(spec)}: {error}") from None
 
 
 def _divide_evenly(cpus: tuple[Cpu, ...], spec: str) -> tuple[_Part, ...]:
@@ -234,61 +216,52 @@ def _divide_as_named(machine: Machine, spec: str) -> tuple[_Part, ...]:
     for item in spec.split(","):
         name, separator, ranges = (word.strip() for word in item.partition("="))
         if not separator or not _NAME.fullmatch(name):
-            raise _wrong(
-                spec,
+            raise InvalidInput(
                 f"{_shown(item)} is not NAME=CPUS with a NAME of letters, digits and inner . _ -; "
-                "write e.g. 2 or big=0-3+6,small=4",
+                "write e.g. 2 or big=0-3+6,small=4"
             )
         if any(part.name == name for part in parts):
-            raise _wrong(
-                spec,
+            raise InvalidInput(
                 f"the name {name!r} is there twice; several ranges of one server are joined by +, "
-                f"e.g. {name}=0-1+4",
+                f"e.g. {name}=0-1+4"
             )
-        numbers = _parse_ranges(spec, name, ranges)
+        numbers = _parse_ranges(name, ranges)
         for number in sorted(numbers):
-            _check_cpu(machine, spec, name, number, owner)
+            _check_cpu(machine, name, number, owner)
             owner[number] = name
         parts.append(_Part(name, tuple(cpu for cpu in machine.cpus if cpu.number in numbers)))
     return tuple(parts)
 
 
-def _parse_ranges(spec: str, name: str, ranges: str) -> frozenset[int]:
+def _parse_ranges(name: str, ranges: str) -> frozenset[int]:
     numbers: set[int] = set()
     for part in ranges.split("+"):
         match = _CPU_RANGE.fullmatch(part.strip())
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
         if first > last:
-            raise _wrong(
-                spec,
+            raise InvalidInput(
                 f"{_shown(part)} is not a range of CPUs for {name!r}; write a number or LOW-HIGH, "
-                f"several joined by +, e.g. {name}=0-3+6",
+                f"several joined by +, e.g. {name}=0-3+6"
             )
         numbers.update(range(first, last + 1))
     return frozenset(numbers)
 
 
-def _check_cpu(machine: Machine, spec: str, name: str, number: int, owner: dict[int, str]) -> None:
+def _check_cpu(machine: Machine, name: str, number: int, owner: dict[int, str]) -> None:
     allowed = {cpu.number for cpu in machine.cpus}
     if number in owner:
         both = f"to {owner[number]!r} and to {name!r}"
-        raise _wrong(spec, f"CPU {number} is given {both}; give it to one of them")
+        raise InvalidInput(f"CPU {number} is given {both}; give it to one of them")
     if number not in machine.present:
-        raise _wrong(
-            spec,
+        raise InvalidInput(
             f"CPU {number} of {name!r} does not exist or is offline; "
-            f"this process may use {_ranges(allowed)}",
+            f"this process may use {_ranges(allowed)}"
         )
     if number not in allowed:
-        raise _wrong(
-            spec,
+        raise InvalidInput(
             f"this process may not run on CPU {number} of {name!r}; use "
-            f"{_ranges(allowed)}, or start the manager with that CPU (taskset, cpuset)",
+            f"{_ranges(allowed)}, or start the manager with that CPU (taskset, cpuset)"
         )
-
-
-def _wrong(spec: str, problem: str) -> InvalidInput:
-    return InvalidInput(f"{_PLACE} {_shown(spec)}: {problem}")
 
 
 def _ranges(numbers: Iterable[int]) -> str:
@@ -304,9 +277,6 @@ def _ranges(numbers: Iterable[int]) -> str:
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…")
-
-
-# --- what each part is worth ------------------------------------------------------------
 
 
 def _servers(machine: Machine, parts: tuple[_Part, ...]) -> tuple[LocalServer, ...]:
@@ -344,10 +314,9 @@ def _memory_bytes(machine: Machine, part: _Part) -> int:
 def _platforms(
     machine: Machine, parts: tuple[_Part, ...], memory: list[int]
 ) -> tuple[Platform, ...]:
-    """Each part's platform, which has the memory of its largest server.
+    """Each part's platform, with the memory of its largest server, in the name where that differs.
 
-    Parts with as many CPUs and about as much memory have the same: NUMA nodes of one size differ
-    by what the kernel took of each at boot. Memory is in the name only where that differs.
+    NUMA nodes of one size differ by what the kernel took of each at boot: about as much is equal.
     """
     model = _slug(machine.cpu_model) or machine.architecture.replace("_", "-")
     alike: dict[int, list[int]] = {}

@@ -1,7 +1,7 @@
 """The manager's side of the meter: starts it, tells it what to watch, receives its samples.
 
-Nothing here waits: the local engine's watcher calls back. When the meter dies or hangs, another
-one is started, without the workload that killed two of them.
+Nothing here waits. When the meter dies or hangs, another one is started, without the workload that
+killed two of them.
 """
 
 import logging

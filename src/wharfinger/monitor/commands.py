@@ -1,7 +1,6 @@
 """A command that prints a number, run while others are sampled and killed when it is late.
 
-Its parent is ``native/reader``, which kills all that it started, daemons included, when it has
-ended or is late, or when the meter has died.
+Its parent ``native/reader`` then kills all that it started, also when the meter has died.
 """
 
 import os

@@ -51,7 +51,6 @@ def cpu_seconds(cpu_file: str, root_pid: int) -> float | None:
 
 
 def _open(event: tuple[int, int], pid: int, cpu: int, flags: int) -> int:
-    """``perf_event_open``, in user space only, children included."""
     number = _NUMBERS.get(os.uname().machine)
     if number is None:
         raise NoCounters(f"not known how to ask on {os.uname().machine}")

@@ -1,9 +1,9 @@
 """Reads an endpoint or a command's number from within a sandbox's namespaces, for the profiler.
 
-Only there can the sandboxed program's endpoint and files be reached. ``Inside`` starts this module
-as a process, which enters the namespaces of the sandbox's process 1, drops the capabilities that
-the sandbox lacks, and reads with the meter's readers. It ends with its parent, its commands with
-the sandbox. It must import little: a process with threads (of a library) can't enter.
+``Inside`` starts this module as a process, which enters the namespaces of the sandbox's process 1,
+drops the capabilities that the sandbox lacks, and reads with the meter's readers. It ends with its
+parent, its commands with the sandbox. A process with threads (of a library) can't enter, so it must
+import little.
 """
 
 import os

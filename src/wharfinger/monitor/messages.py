@@ -1,8 +1,7 @@
 """Processes of ours that measure, and their channel: JSON in memory, passed as a descriptor.
 
 So neither the size of a message nor a slow receiver can block the sender, and secrets of an
-environment are neither on disk nor on a command line. ``start_peer`` starts a module whose
-entry calls ``attach``; it dies with the process that started it.
+environment are neither on disk nor on a command line. A peer dies with what started it.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """The meter: one process that reads how all of a manager's workloads perform.
 
-``client`` starts it and talks to it over a socket. It ends with the manager. When it hangs, an
-alarm that is reset at every turn kills it, and a note says which workload it was reading.
+``client`` starts it and talks to it over a socket. When it hangs, an alarm that is reset at every
+turn kills it, and a note says which workload it was reading.
 """
 
 import contextlib

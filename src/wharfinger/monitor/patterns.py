@@ -54,9 +54,9 @@ class LinePattern:
     def newest(
         self, lines: Sequence[str], limit_seconds: float = LIMIT_SECONDS
     ) -> dict[str, float]:
-        """The newest number of each group, empty where no line matches.
+        """The newest number of each group, empty where no line matches, else ``ValueError``.
 
-        Raises ``TookTooLong`` if the pattern backtracks too much, ``ValueError`` for no number.
+        ``TookTooLong``: the pattern backtracks too much.
         """
         newest: dict[str, float] = {}
         with limited(limit_seconds):

@@ -1,8 +1,7 @@
 """CPU time and instructions, and whether they may stand for the workload's own metric.
 
-They say how busy a program is, not how well it does: active waiting is busy, too. So a proxy is
-compared with the target's own metric by rank (Spearman), which asks only that more of one goes with
-more of the other. A proxy that passes stands for the metric while that is silent.
+They say how busy a program is, not how well it does. So a proxy is compared with the target's own
+metric by rank (Spearman); one that passes stands for the metric while that is silent.
 """
 
 from bisect import bisect_left, bisect_right
@@ -76,10 +75,7 @@ class ProxyCheck:
 
 
 class Proxies:
-    """A workload's CPU time and, where the kernel counts them, its instructions.
-
-    Instructions are the proxy that is compared with the metric where they are counted.
-    """
+    """A workload's CPU time and instructions; the latter stand for the metric where counted."""
 
     def __init__(self, spec: WatchSpec) -> None:
         self._spec = spec

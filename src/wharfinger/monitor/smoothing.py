@@ -2,9 +2,7 @@
 
 Exponentially weighted means over *time*: each observation is weighted by the time it stands for,
 so irregular lines need no resampling. Weights are normalised, so the first observation is not taken
-for a long history. Latencies are averaged as logarithms: one second of 3 s latency would raise an
-ordinary mean for half a minute. An overload has to show before a backlog grows, so their half-life
-is shorter.
+for a long history. Latencies are averaged as logarithms, lest one outlier raises the mean for long.
 """
 
 from math import exp, log

@@ -25,13 +25,11 @@ class WatchSpec:
         total: Work when all is done.
         regex, file: For its own lines; where these are, instead of on its output.
         regex_is_counter: Whether the first group is work done so far.
-        load_regex, load_runs: For the load generator's lines; prefix of its run directories,
-            which are numbered.
+        load_regex, load_runs: For the load generator's lines; prefix of its run directories.
         load_file: The one file of its lines, instead of ``load_runs``.
         metric: In the answer of ``url``; empty = the answer is a number.
         command: Prints a number, in ``env`` and ``working_directory``.
-        limits: The target's bounds, with its tolerance: the maximum of a latency, the minimum of
-            a throughput or a rate. A sample beyond one is reported at once.
+        limits: The target's bounds, with its tolerance; a sample beyond one is reported at once.
     """
 
     key: str

@@ -26,10 +26,7 @@ class Watch:
     """One workload; ``hear`` gets each number that a reader of its own metric reads."""
 
     def __init__(
-        self,
-        spec: WatchSpec,
-        clock: Callable[[], float] = time.monotonic,
-        hear: Hear | None = None,
+        self, spec: WatchSpec, clock: Callable[[], float] = time.monotonic, hear: Hear | None = None
     ) -> None:
         self.spec = spec
         self._hear = hear
@@ -90,8 +87,6 @@ class Watch:
         for close in self._closers:
             close()
 
-    # --- sampling ------------------------------------------------------------------------------
-
     def sample(self) -> None:
         """Read everything once, and keep the reason for what can't be read."""
         self.read()
@@ -145,8 +140,6 @@ class Watch:
                     return level.newest
         return None
 
-    # --- reporting -----------------------------------------------------------------------------
-
     @property
     def has_number(self) -> bool:
         """Whether there is anything to report."""
@@ -157,8 +150,7 @@ class Watch:
     def is_news(self) -> bool:
         """Whether to report before the next report of all.
 
-        News is the first number, a target that is missed from now on or kept again, and how the
-        workload does meanwhile.
+        News is the first number, a target missed from now on or kept again, and the time between.
         """
         if not self.first_reported:
             return self.has_number

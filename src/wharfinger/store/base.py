@@ -1,7 +1,6 @@
 """What a store promises, and what an event log holds: entries, snapshots, the hash chain over them.
 
-Bytes only: ``core/codec.py`` makes the payloads. The chain guards against damage, not against an
-attacker, who can compute BLAKE2b as well.
+Bytes only: ``core/codec.py`` makes the payloads. The chain guards against damage, not attackers.
 """
 
 import struct
@@ -74,11 +73,11 @@ def seal(snapshot: Snapshot, chain_hash: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class DamageReport:
-    """What was damaged, and what that cost. Spans are (first, last) sequences.
+    """What was damaged, and what that cost. Spans are (first, last) sequences; ``None`` = unknown.
 
     Attributes:
         last_whole_sequence: The store continues from here; 0 = from an empty log.
-        last_whole_time: Seconds since the epoch; ``None`` = unknown.
+        last_whole_time: Seconds since the epoch.
         lost_events: Acknowledged entries that are lost; ``None`` = none known.
         lost_history: Lost entries whose effect a snapshot holds.
         damaged_copy: Where the damaged file is kept.
@@ -94,10 +93,8 @@ class DamageReport:
     def __str__(self) -> str:
         sentences = ["; ".join(self.findings)]
         when = "" if self.last_whole_time is None else f" ({_utc(self.last_whole_time)})"
-        if self.last_whole_sequence:
-            sentences.append(f"the last whole event is {self.last_whole_sequence}{when}")
-        else:
-            sentences.append("no event could be saved")
+        whole = f"the last whole event is {self.last_whole_sequence}{when}"
+        sentences.append(whole if self.last_whole_sequence else "no event could be saved")
         if self.lost_events is None:
             sentences.append("no acknowledged event is known to be lost")
         else:
@@ -133,10 +130,7 @@ class Store(Protocol):
 
     @property
     def damage(self) -> DamageReport | None:
-        """What was damaged; ``None`` = nothing.
-
-        Given at each opening until something is appended, so that a crash can't hide it.
-        """
+        """What was damaged; given until something is appended, so that a crash can't hide it."""
 
     @property
     def last_sequence(self) -> int:
@@ -147,14 +141,10 @@ class Store(Protocol):
         """The oldest kept entry's; ``last_sequence + 1`` where none is kept."""
 
     def append(self, entries: Sequence[NewEntry], *, urgent: bool = False) -> int:
-        """Append all entries or none. On return they survive a power failure.
+        """Append all entries or none; returns the last one's sequence.
 
-        Args:
-            entries: What to append, in order.
-            urgent: It is about what already runs, and may use the reserve.
-
-        Returns:
-            The last entry's sequence.
+        On return they survive a power failure. ``urgent`` ones are about what already runs, and may
+        use the reserve.
 
         Raises:
             OutOfSpace: Not urgent and below the floor, or no room even in the reserve.
@@ -164,9 +154,8 @@ class Store(Protocol):
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
         """The entries after ``after``, oldest first, from the first that is kept.
 
-        Raises:
-            StoreDamaged: At the first entry that is not what was written; the whole ones
-                before it have been given.
+        Nothing is held between two entries: appending and compacting may happen meanwhile. Raises
+        ``StoreDamaged`` at the first that is not what was written, after the whole ones before it.
         """
 
     def tail(self, limit: int) -> list[LogEntry]:
@@ -186,19 +175,14 @@ class Store(Protocol):
     def compact(self, keep_entries: int) -> None:
         """Drop entries that both kept snapshots contain, but never the newest ``keep_entries``.
 
-        Raises:
-            OutOfSpace: There is no room to do it, not even in the reserve.
+        Frees room, so it may use the reserve, else ``OutOfSpace``.
         """
 
     def room_bytes(self) -> int:
         """How much can still be written."""
 
     def check_room(self) -> None:
-        """Make sure that new work can be logged.
-
-        Raises:
-            OutOfSpace: Less room than the floor is left.
-        """
+        """Make sure that new work can be logged, else ``OutOfSpace``: the floor is reached."""
 
     def close(self) -> None:
         """Let go of it; nothing depends on this being called."""

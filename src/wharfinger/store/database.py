@@ -9,6 +9,7 @@ from typing import Any
 from wharfinger.errors import OutOfSpace
 from wharfinger.store.faults import system_errors, translated
 from wharfinger.store.files import Files, Room
+from wharfinger.store.schema import transaction
 
 log = logging.getLogger(__name__)
 
@@ -47,17 +48,9 @@ class Database:
             raise
 
     def _transact(self, statements: Sequence[Statement]) -> None:
-        with translated(self.files.database):
-            try:
-                self.connection.execute("BEGIN IMMEDIATE")
-                for query, parameters in statements:
-                    self.connection.executemany(query, parameters)
-                self.connection.execute("COMMIT")
-            except BaseException:
-                # SQLite may have rolled back already, as it does when the disk is full.
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
-                raise
+        with translated(self.files.database), transaction(self.connection):
+            for query, parameters in statements:
+                self.connection.executemany(query, parameters)
 
     def checkpoint(self) -> bool:
         """Write the WAL back; whether that succeeded. Commits are durable either way."""

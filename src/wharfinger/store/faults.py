@@ -38,13 +38,7 @@ _NOT_CONTENT = _HELD | {
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into our tree of errors.
-
-    Raises:
-        StoreDamaged: The file is not what was written.
-        OutOfSpace: There is no room to write.
-        Unavailable: Another process holds the file, or it can't be opened.
-    """
+    """Raise what SQLite raises as ``StoreDamaged``, ``OutOfSpace`` or ``Unavailable``."""
     try:
         yield
     except UnicodeDecodeError as error:  # SQLite's message quotes a damaged name
@@ -64,12 +58,7 @@ def translated(path: Path) -> Iterator[None]:
 
 @contextmanager
 def system_errors(directory: Path) -> Iterator[None]:
-    """Turn what the operating system raises into our tree of errors.
-
-    Raises:
-        OutOfSpace: There is no room to write.
-        Unavailable: Anything else.
-    """
+    """Raise an ``OSError`` as ``OutOfSpace`` where there is no room, else as ``Unavailable``."""
     try:
         yield
     except OSError as error:

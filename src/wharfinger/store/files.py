@@ -42,10 +42,7 @@ class Files:
         return self.directory / f"manager.db.salvaged-{number}"
 
     def damaged(self, number: int) -> tuple[Path, Path]:
-        """Where a damaged database and its WAL are kept.
-
-        SQLite finds a WAL by its database's name, so the copy can be opened as it was.
-        """
+        """Where a damaged database and its WAL are kept; SQLite finds a WAL by its main file."""
         name = f"manager.db.damaged-{number}"
         return self.directory / name, self.directory / f"{name}-wal"
 
@@ -98,10 +95,9 @@ def _size_bytes(path: Path) -> int:
 
 
 class Head:
-    """``manager.head``: how far the log was acknowledged.
+    """``manager.head``: how far the log was acknowledged; shows a WAL that is cut off or removed.
 
-    A WAL that is cut off or removed leaves a database that is whole, only older; the head shows
-    it. It is written after each commit and not synced: it may lag behind the log, never lead it.
+    It is written after each commit and not synced: it may lag behind the log, never lead it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -159,10 +155,10 @@ def _checksum(text: str) -> str:
 
 
 class Room:
-    """How much can be written in the directory.
+    """How much can be written in the directory. Below the floor no new work is accepted.
 
     The reserve is a file of real blocks that is deleted when the disk is full, so that reports
-    on running workloads can still be written. Below the floor no new work is accepted.
+    on running workloads can still be written.
     """
 
     def __init__(self, files: Files, floor_bytes: int, reserve_bytes: int) -> None:

@@ -1,7 +1,6 @@
 """Opens a store: checks its files, schema and content, and has damage salvaged.
 
-``SqliteStore.open`` calls ``open_whole``. The survey uses a connection that can't write, because
-closing an ordinary one writes the WAL back, and a survey must not change the store.
+The survey uses a connection that can't write, because closing an ordinary one writes the WAL back.
 """
 
 import sqlite3
@@ -24,11 +23,8 @@ _JOURNAL_LIMIT_BYTES = 4 << 20
 class Opened:
     """A whole database, open for writing, exclusively.
 
-    Attributes:
-        anchor: The position before the first kept entry.
-        end: The last entry's position.
-        damage: What was salvaged, or can't be checked.
-        report_pending: Whether the database keeps that report.
+    ``anchor`` is the position before the first kept entry, ``end`` the last entry's; ``damage``
+    says what was salvaged or can't be checked, ``report_pending`` whether the database keeps that.
     """
 
     connection: sqlite3.Connection
@@ -41,10 +37,7 @@ class Opened:
 def open_whole(files: Files, head: Head, *, accept_loss: bool) -> Opened:
     """Open the database; where it is damaged, what is whole of it.
 
-    Raises:
-        StoreDamaged: Nothing can be saved, and ``accept_loss`` is not given.
-        InvalidInput: A newer program wrote it.
-        sqlite3.Error: There is no room, or another process holds it.
+    Raises as ``SqliteStore.open``, and SQLite's errors for no room, or another process.
     """
     files.prepare()
     raw_head = head.raw()
@@ -60,11 +53,7 @@ def open_whole(files: Files, head: Head, *, accept_loss: bool) -> Opened:
     )
 
 
-# --- looking ---------------------------------------------------------------------------------
-
-
 def _examine(files: Files, raw_head: bytes | None) -> Survey:
-    """What the database holds, compared with what was acknowledged."""
     if not files.is_empty():
         result = _survey(files)
         _compare_head(result, raw_head)
@@ -110,9 +99,6 @@ def _compare_head(result: Survey, raw_head: bytes | None) -> None:
         )
     elif acknowledged.sequence == end.sequence and acknowledged.hash != end.hash:
         result.findings.append(f"event {end.sequence} is not the one that was acknowledged")
-
-
-# --- opening ---------------------------------------------------------------------------------
 
 
 def _open_surveyed(files: Files, result: Survey, raw_head: bytes | None) -> Opened:

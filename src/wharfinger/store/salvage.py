@@ -1,8 +1,7 @@
 """Builds a new database from what is whole of a damaged one, and keeps the damaged one.
 
-``opening.py`` calls it after a survey with findings. It builds the new database next to the old
-one, makes it durable, then renames it. A crash in between leaves either the damaged database, to
-be salvaged again, or the complete new one, which the next opening installs.
+It builds the new one next to the old, makes it durable, then renames it. A crash in between leaves
+either the damaged one, to be salvaged again, or the new one, which the next opening installs.
 """
 
 import contextlib
@@ -52,13 +51,9 @@ class _Source:
 def salvage(
     files: Files, findings: list[str], raw_head: bytes | None, *, accept_loss: bool
 ) -> None:
-    """Replace the database by what is whole of it; the new one holds the report.
+    """Replace the database by what is whole of it, with a report; it must not be open.
 
-    No connection to the files may be open.
-
-    Raises:
-        StoreDamaged: Nothing can be saved, and that was not accepted.
-        OutOfSpace: There is no room beside the damaged one.
+    ``StoreDamaged``: nothing can be saved, which was not accepted. ``OutOfSpace``: no room.
     """
     source, seen_last = _choose(files, decode_head(raw_head))
     number = files.next_number()
@@ -102,9 +97,6 @@ def _survey(files: Files, view: View) -> Survey:
     return Survey()
 
 
-# --- three ways to look at a damaged database -----------------------------------------------
-
-
 @contextmanager
 def _as_it_is(
     files: Files, database: Path | None = None, *, immutable: bool = False
@@ -124,9 +116,8 @@ def _put_together(files: Files) -> Iterator[sqlite3.Connection]:
     """A copy with every committed page of the WAL, and a new first page.
 
     SQLite drops all of a WAL that follows one damaged byte, though most pages in it are whole
-    or are written once more behind it; the chain tells. The first page says where each table
-    begins. As the tables are made in one order at the start and their roots never move, the first
-    page of any new database says the same.
+    or are written once more behind it; the chain tells. The first page, which says where each table
+    begins, is that of any new database: tables are made in one order, and their roots never move.
     """
     template, copy = files.building("template"), files.building("copy")
     files.clear_building()
@@ -178,9 +169,6 @@ def _first_page(template: Path) -> bytes:
     return bytes(page)
 
 
-# --- the new database -------------------------------------------------------------------------
-
-
 def _create(path: Path) -> sqlite3.Connection:
     """A new database without a journal: it is not read until it is complete."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
@@ -211,7 +199,6 @@ def _build(files: Files, source: _Source, report: DamageReport, raw_head: bytes 
 
 
 def _copy(damaged: sqlite3.Connection, target: sqlite3.Connection, source: _Source) -> None:
-    """Copy the chosen run, checking the chain again, and the snapshots that agree with it."""
     target.execute("BEGIN")
     position = source.run.start
     for entry, digest in salvageable_entries(damaged, position.sequence, []):
@@ -230,9 +217,6 @@ def _copy(damaged: sqlite3.Connection, target: sqlite3.Connection, source: _Sour
             sealed = (*columns, seal(shot, chain_hash))
             target.execute("INSERT INTO snapshots VALUES (?, ?, ?, ?, ?, ?)", sealed)
     target.execute("COMMIT")
-
-
-# --- the report ----------------------------------------------------------------------------------
 
 
 def _report(

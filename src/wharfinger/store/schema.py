@@ -1,13 +1,12 @@
 """The database's tables, as numbered migrations, and how a connection is opened.
 
-Migration N takes a database from ``user_version`` N-1 to N. A migration may add, but the
-columns that version 1 has stay what they are, and the tables' order: salvage reads them from
-whatever version was damaged.
+Migration N takes a database from ``user_version`` N-1 to N. It may add, but version 1's columns
+and the tables' order stay: salvage reads them from whatever version was damaged.
 """
 
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
@@ -52,16 +51,29 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
 
 
 def connect(path: Path, mode: str = "rw", *, immutable: bool = False) -> sqlite3.Connection:
-    """A connection with explicit transactions.
+    """A connection with explicit transactions; ``"ro"`` changes neither the database nor its WAL.
 
-    ``"ro"`` changes neither the database nor its WAL; ``immutable`` reads the main file alone, as
-    if it had no WAL.
+    ``immutable`` reads the main file alone, as if it had no WAL.
     """
     uri = f"file:{quote(str(path))}?mode={mode}" + ("&immutable=1" if immutable else "")
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
     # Damaged text must be read as it is, so that its hash shows it, not as a decoding error.
     connection.text_factory = lambda raw: str(raw, "utf-8", "surrogateescape")
     return connection
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Commit what the body does, or, where that or the commit fails, undo all of it."""
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        # SQLite may have rolled back already, as it does when the disk is full.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 def version(connection: sqlite3.Connection) -> int:
@@ -77,19 +89,13 @@ def migrate(
     refuse_newer(present, len(migrations))
     if present == len(migrations):
         return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(connection):
         for statements in migrations[present:]:
             for statement in statements:
                 connection.execute(statement)
         connection.execute("UPDATE log_state SET schema_version = ?", (len(migrations),))
         connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {len(migrations)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def definitions(connection: sqlite3.Connection) -> dict[str, str | None]:

@@ -1,7 +1,7 @@
 """The event log and its snapshots in one SQLite file: WAL, synchronous FULL, a hash chain.
 
-The runtime calls it, from one thread. ``opening.py`` checks and salvages the file; here it is
-whole, and every answer of SQLite that says otherwise is raised.
+``opening.py`` checks and salvages the file; here it is whole, and every answer of SQLite that says
+otherwise is raised.
 """
 
 import logging
@@ -14,15 +14,7 @@ from typing import Self
 
 from wharfinger.errors import OutOfSpace, StoreDamaged
 from wharfinger.files.atomic import sync_directory
-from wharfinger.store.base import (
-    DamageReport,
-    LogEntry,
-    NewEntry,
-    Position,
-    Snapshot,
-    link,
-    seal,
-)
+from wharfinger.store.base import DamageReport, LogEntry, NewEntry, Position, Snapshot, link, seal
 from wharfinger.store.database import Database, Statement
 from wharfinger.store.faults import system_errors, translated
 from wharfinger.store.files import Files, Head, Room
@@ -46,12 +38,7 @@ _OLDER_SNAPSHOTS = (
 
 
 class SqliteStore(AbstractContextManager["SqliteStore"]):
-    """An event log and its snapshots, held exclusively; made by ``SqliteStore.open``.
-
-    Every method raises ``StoreDamaged`` where it reads something else than was written, and
-    ``Unavailable`` where the disk or another process prevents it from working. A call that raised
-    has changed nothing.
-    """
+    """A ``Store`` in one directory, held exclusively; made by ``SqliteStore.open``."""
 
     def __init__(self, database: Database, opened: Opened, head: Head) -> None:
         self._database = database
@@ -124,22 +111,8 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         self._head.close()
         self._database.close()
 
-    # --- writing --------------------------------------------------------------------------------
-
     def append(self, entries: Sequence[NewEntry], *, urgent: bool = False) -> int:
-        """Append all entries or none. On return they survive a power failure.
-
-        Args:
-            entries: In order.
-            urgent: It concerns running workloads, and may use the reserve.
-
-        Returns:
-            The last entry's sequence.
-
-        Raises:
-            OutOfSpace: Not urgent and below the floor, or no room even in the reserve.
-            ValueError: A time is not a finite number.
-        """
+        """Append all entries or none; see ``Store``."""
         if not entries:
             return self._end.sequence
         if not urgent:
@@ -158,12 +131,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         return self._end.sequence
 
     def save_snapshot(self, sequence: int, time: float, schema: int, payload: bytes) -> None:
-        """Keep a state durably, and the one before it; older ones are removed.
-
-        Raises:
-            OutOfSpace: There is no room for it above the floor.
-            ValueError: The log does not hold that sequence, or the time is not finite.
-        """
+        """Keep a state durably, and the one before it; older ones are removed."""
         self._database.check_room(2 * len(payload))  # once in the WAL, once in the main file
         chain_hash = self._hash_at(sequence)
         if chain_hash is None or sequence < 1:
@@ -176,11 +144,7 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         self._database.refill_reserve()
 
     def compact(self, keep_entries: int) -> None:
-        """Drop entries that both kept snapshots contain, but never the newest ``keep_entries``.
-
-        Frees room, so it may use the reserve, else ``OutOfSpace``. The vacuum is bounded; the next
-        call continues it.
-        """
+        """Drop entries that both snapshots contain; the next call continues the bounded vacuum."""
         kept = self._database.rows("SELECT sequence FROM snapshots")
         older = min(row[0] for row in kept) if len(kept) == 2 else 0
         last = min(older, self._end.sequence - keep_entries)
@@ -208,14 +172,8 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         """Make sure that new work can be logged, else ``OutOfSpace``."""
         self._database.check_room(0)
 
-    # --- reading --------------------------------------------------------------------------------
-
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[LogEntry]:
-        """The entries after ``after``, oldest first, from the first that is kept.
-
-        Nothing is held between two entries: appending and compacting may happen meanwhile. Raises
-        ``StoreDamaged`` at the first entry that is not what was written.
-        """
+        """The entries after ``after``, oldest first, from the first that is kept."""
         position: Position | None = None
         count = 0
         while limit is None or count < limit:
@@ -248,7 +206,6 @@ class SqliteStore(AbstractContextManager["SqliteStore"]):
         return rows
 
     def _follow(self, position: Position, row: tuple[object, ...]) -> tuple[LogEntry, Position]:
-        """The row as the entry after ``position``, if the chain confirms it."""
         parsed = parse_entry(row)
         if parsed is not None:
             entry, digest = parsed
@@ -307,7 +264,6 @@ def _open(files: Files, head: Head, *, accept_loss: bool) -> Opened:
 def _chained(
     entries: Sequence[NewEntry], end: Position
 ) -> tuple[list[tuple[object, ...]], Position]:
-    """The rows of the entries that follow ``end``, and the last one's position."""
     rows: list[tuple[object, ...]] = []
     for new in entries:
         entry = LogEntry(end.sequence + 1, _exact(new.time), new.kind, new.payload)

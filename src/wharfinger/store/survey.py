@@ -1,7 +1,6 @@
 """Reads a database as if it were damaged, and reports what of it is whole.
 
-``opening.py`` runs it over every database that it opens; ``salvage.py`` builds a new one from
-the result.
+``opening.py`` runs it over every database; ``salvage.py`` builds a new one from the result.
 """
 
 import sqlite3
@@ -27,13 +26,10 @@ _STATE = (
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """The one row of ``log_state``.
+    """The one row of ``log_state``; ``anchor`` is the entry before the first that is kept.
 
-    Attributes:
-        schema_version: As written here and in the file's header; the lower where they differ.
-        anchor: The entry before the first that is kept.
-        replaced_head: The head at the time this database replaced a damaged one.
-        pending_report: The report on that, until something is appended.
+    ``replaced_head`` is the head at the time this database replaced a damaged one,
+    ``pending_report`` the report on that, until something is appended.
     """
 
     schema_version: int
@@ -44,12 +40,9 @@ class LogState:
 
 @dataclass(slots=True)
 class LogRun:
-    """Entries in an unbroken chain.
+    """Entries in an unbroken chain; ``start`` is the position before the first of them.
 
-    Attributes:
-        start: The position before the first of them.
-        end: The position of the last; ``start`` where there is none.
-        marks: The hash at each sequence at which there is a snapshot.
+    ``marks`` has the hash at each sequence at which there is a snapshot.
     """
 
     start: Position
@@ -60,14 +53,11 @@ class LogRun:
 
 @dataclass(slots=True)
 class Survey:
-    """What a database holds.
+    """What a database holds; ``state`` is ``None`` where that can't be read.
 
-    Attributes:
-        state: Its state row; ``None`` where that can't be read.
-        runs: The unbroken pieces of the log, in order. All but the first follow damage.
-        snapshots: Sequence and chain hash of each snapshot that is whole in itself.
-        findings: What is not as it was written.
-        seen_last: The newest entry of which there is any trace.
+    ``runs`` are the unbroken pieces of the log, in order: all but the first follow damage.
+    ``snapshots`` has the chain hash of each that is whole in itself, ``findings`` what is not as
+    it was written, ``seen_last`` the newest entry of which there is any trace.
     """
 
     state: LogState | None = None
@@ -130,7 +120,6 @@ def _read_state(connection: sqlite3.Connection, findings: list[str]) -> LogState
 
 
 def _judge(result: Survey) -> None:
-    """Add the findings that need the whole picture."""
     anchor, first = result.anchor, result.runs[0]
     if len(result.runs) > 1 or first.end.sequence < result.seen_last:
         result.findings.append(f"the chain of events is broken after event {first.end.sequence}")
@@ -142,9 +131,6 @@ def _judge(result: Survey) -> None:
             result.findings.append(f"the log ends before event {at}, of which there is a snapshot")
     if anchor.sequence and not agreeing:
         result.findings.append("no snapshot is whole that the log goes on from")
-
-
-# --- snapshots ---------------------------------------------------------------------------
 
 
 def read_snapshots(connection: sqlite3.Connection) -> Iterator[tuple[Snapshot, bytes] | None]:
@@ -188,11 +174,7 @@ def _snapshot_sequences(connection: sqlite3.Connection, findings: list[str]) -> 
     return sorted(sequences, reverse=True)
 
 
-# --- entries -----------------------------------------------------------------------------
-
-
 def _find_runs(connection: sqlite3.Connection, result: Survey) -> None:
-    """Split the log where its chain is broken."""
     snapshots, runs = result.snapshots, result.runs
     runs.append(_begin(result.anchor, snapshots))
     previous = result.anchor

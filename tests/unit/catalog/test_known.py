@@ -129,7 +129,7 @@ def test_what_is_shipped_can_be_read_and_is_installed():
             "scale_up.csv",
             "rate_per_second",
             "speed",
-            "column 'quantity': 'speed' is none; there are",
+            "column 'quantity': 'speed' is unknown; there are",
         ),
         ("scale_up.csv", "three,two", "three,", "column 'group': '' is empty"),
         ("tolerated.csv", "12.5", "101", "column 'integer': '101' is out of range"),

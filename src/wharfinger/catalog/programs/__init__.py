@@ -2,5 +2,4 @@
 
 Each is run as ``python -m wharfinger.catalog.programs.NAME`` and stands by itself: it imports
 nothing else of wharfinger, most need the standard library alone, all start fast and stay small.
-The demo and the tests run them. ``kernels`` and ``web_application`` are run as known programs.
 """

@@ -1,7 +1,6 @@
 """An SQLite database: inserts with a sync each (I/O bound), or queries in memory (CPU bound).
 
-``insert`` commits with ``synchronous = FULL``: every transaction waits for the disk. The table
-is emptied after each 20,000 rows, so that the file stays small however long it runs.
+The table is emptied after each 20,000 rows, so that the file stays small however long it runs.
 """
 
 import sqlite3

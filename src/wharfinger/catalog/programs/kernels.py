@@ -1,9 +1,6 @@
 """Kernels of Python's library and of NumPy, each run until it is stopped.
 
-    python -m wharfinger.catalog.programs.kernels NAME [--threads N]
-
-Prints ``done=N`` after each step, which takes 5 to 30 ms of CPU time. What a kernel works on is
-made from a fixed seed. Run as known programs (``catalog.listing``).
+Prints ``done=N`` after each step, which takes 5 to 30 ms of CPU time, on data of a fixed seed.
 """
 
 import argparse
@@ -37,9 +34,6 @@ def main() -> None:
     arguments = parser.parse_args()
     limit_threads(arguments.threads)
     repeat(KERNELS[arguments.name](arguments.threads))
-
-
-# --- Python's library -----------------------------------------------------------------------
 
 
 def _text(size: int) -> str:
@@ -130,9 +124,6 @@ def _ast(_threads: int) -> Step:
     lines = (f"def f{i}(x):\n    return [x + {i}, (x, {i}), x * {i} % 7]\n" for i in range(500))
     source = "".join(lines)
     return lambda _number: compile(source, "generated", "exec")
-
-
-# --- NumPy ------------------------------------------------------------------------------------
 
 
 def _numpy(name: str, _threads: int) -> Step:

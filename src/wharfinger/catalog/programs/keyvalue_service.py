@@ -45,11 +45,7 @@ class KeyValueStore:
         self._values[key] = (large, zlib.crc32(value), kept, time.monotonic() + seconds)
 
     def get(self, key: bytes) -> bytes | None:
-        """The value as it was set; ``None`` = there is none.
-
-        Raises:
-            CommandRefused: Its checksum does not fit.
-        """
+        """The value as set; ``None`` = none; ``CommandRefused``: its checksum does not fit."""
         if not self.has(key):
             return None
         large, checksum, kept, _ = self._values[key]
@@ -198,12 +194,9 @@ def main() -> int:
     """Serve until stopped."""
     parser = argparse.ArgumentParser(prog="keyvalue_service", description="Serve keys and values.")
     add_address(parser)
-    parser.add_argument(
-        "--fill", type=whole, default=0, metavar="N", help="values to begin with (default: 0)"
-    )
-    parser.add_argument(
-        "--value-bytes", type=whole, default=262144, metavar="N", help="of these (default: 262144)"
-    )
+    add = parser.add_argument
+    add("--fill", type=whole, default=0, metavar="N", help="values to begin with (default: 0)")
+    add("--value-bytes", type=whole, default=262144, metavar="N", help="of these (default: 262144)")
     arguments = parser.parse_args()
     store = KeyValueStore()
     fill(store, arguments.fill, arguments.value_bytes)

@@ -5,13 +5,10 @@ as those of many independent users do. Latency counts from the time at which a r
 also when it had to wait for a connection. *Closed loop* (without ``--rate``): each connection sends
 its next request as soon as it is answered; that finds how much a service can do.
 
-Each second (``--every``) one line reports the last ``--window`` seconds:
+Each second (``--every``) one line reports the last ``--window`` seconds; ``latency_ms`` is at
+``--percentile``. ``catalog.listing.LOAD_REPORT`` is its pattern for ``spec.measure.load``:
 
     second=12 throughput=200.0 latency_ms=9.31 p50_ms=3.10 p99_ms=14.20 failed=0 waiting=0
-
-``latency_ms`` is at ``--percentile``. In ``spec.measure.load`` it is read by
-
-    regex: 'throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)'
 """
 
 import argparse
@@ -123,10 +120,7 @@ class Dialect:
 
 
 class LoadClient(Connection):
-    """One connection with at most one request under way; of an answer it reads only the length.
-
-    ``ended`` is told whether a request succeeded; ``lost`` that the connection has ended.
-    """
+    """One connection with at most one request under way; of an answer it reads only the length."""
 
     def __init__(
         self,
@@ -312,7 +306,6 @@ class Generator:
         task.add_done_callback(self._tasks.discard)
 
     def _give_up(self) -> None:
-        """A request that takes longer than the timeout has failed."""
         now, timeout = self._now(), self._options.timeout
         while self._waiting and self._waiting[0] < now - timeout:
             self._window.add(now, now - self._waiting.popleft(), succeeded=False)
@@ -321,7 +314,6 @@ class Generator:
                 client.transport.abort()
 
     async def _connect(self, *, patient: bool) -> None:
-        """Connect, again and again until it succeeds."""
         loop, options = asyncio.get_running_loop(), self._options
         make = partial(LoadClient, self._dialect, self._ended, self._lost)
         while True:

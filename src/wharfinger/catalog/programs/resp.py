@@ -1,4 +1,4 @@
-"""Redis' protocol (RESP 2), both ways: what the service reads and what it answers.
+"""Redis' protocol (RESP 2), both ways.
 
 Source: https://redis.io/docs/latest/develop/reference/protocol-spec/
 """
@@ -33,10 +33,9 @@ class Reader:
         self._buffer += data
 
     def command(self) -> list[bytes] | None:
-        """The next whole command; ``None`` = more bytes are needed; empty lines are ``[]``.
+        """The next whole command, else ``ProtocolError``; ``None`` = more bytes are needed.
 
-        Raises:
-            ProtocolError: What stands there is none.
+        An empty line is ``[]``.
         """
         if len(self._buffer) < self._wanted or not self._buffer:
             return None

@@ -26,10 +26,7 @@ def add_address(parser: argparse.ArgumentParser) -> None:
 
 
 def port(text: str) -> int:
-    """A TCP port; 0 = any.
-
-    Raises:
-        ArgumentTypeError: It is not one.
+    """A TCP port, else ``ArgumentTypeError``; 0 = any.
 
     >>> port("8080")
     8080
@@ -40,11 +37,7 @@ def port(text: str) -> int:
 
 
 def serve(factory: Callable[[], Connection], host: str, port: int) -> int:
-    """Serve until SIGTERM or SIGINT; says ``listening on HOST:PORT`` once it listens.
-
-    Raises:
-        OSError: The address can't be had.
-    """
+    """Serve until SIGTERM or SIGINT; says ``listening on HOST:PORT`` once it listens."""
     asyncio.run(_serve(factory, host, port))
     return 0
 

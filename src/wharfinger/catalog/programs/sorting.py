@@ -1,7 +1,6 @@
 """Sorts lines: the machine's ``sort`` with runs on disk, or in memory by Python.
 
-``external`` gives ``sort`` a buffer smaller than its file, so that it writes sorted runs to
-files and merges them, as sorting of what does not fit in memory does.
+``external`` gives ``sort`` a buffer smaller than its file, so that it merges sorted runs.
 """
 
 import subprocess

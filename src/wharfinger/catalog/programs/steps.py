@@ -1,7 +1,6 @@
 """What every batch program here does: a step of work, a line ``done=N``, again until the end.
 
-A step is the same work on every machine and takes 20 to 100 ms on a CPU of today, so that a
-reader of the lines knows a rate after a second, also of a program that has a tenth of a CPU.
+A step takes 20 to 100 ms on a CPU of today, so that a rate shows after a second.
 """
 
 import argparse
@@ -41,24 +40,14 @@ def _parser(
     prog: str, description: str, option: str, names: Iterable[str]
 ) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=prog, description=description)
-    parser.add_argument(
-        f"--{option}", dest="chosen", choices=list(names), default=next(iter(names))
-    )
-    parser.add_argument(
-        "--total",
-        type=whole,
-        default=0,
-        metavar="N",
-        help="end after N steps (default: run until stopped)",
-    )
+    add = parser.add_argument
+    add(f"--{option}", dest="chosen", choices=list(names), default=next(iter(names)))
+    add("--total", type=whole, default=0, metavar="N", help="end after N steps (default: no end)")
     return parser
 
 
 def whole(text: str) -> int:
-    """A whole number that is not negative.
-
-    Raises:
-        ArgumentTypeError: It is not one.
+    """A whole number that is not negative, else ``ArgumentTypeError``.
 
     >>> whole("12")
     12

@@ -1,7 +1,5 @@
 """A web application in the usual form: worker processes, a database, a template.
 
-    python -m wharfinger.catalog.programs.web_application PORT DATABASE [--workers N]
-
 Each worker answers one request at a time on a connection of its own, and asks SQLite for what
 it shows. ``GET /document/N`` is the sales of a few cities. A known program (``catalog.listing``).
 """

@@ -1,13 +1,8 @@
 """Control of a workload's CPU, memory, freezing and killing by cgroups, v2, hybrid and v1.
 
-The local engine calls ``discover`` once and ``CgroupControl.create`` per start; the supervisor
-enters the group by ``Group.procs_files``. Whatever the kernel refuses is an ``EngineFault``, which
-names the file and the kernel's error. From the kernel's side to ours:
-
-* ``hierarchy``: where this process stands, and what limits it there;
-* ``claim``: our own base group in each hierarchy, or why not;
-* ``control``: what can be done, and the workloads' groups;
-* ``group``: one workload's group, with its ``limits``.
+The local engine calls ``discover`` once and ``CgroupControl.create`` per start. Whatever the kernel
+refuses is an ``EngineFault``, which names the file and the kernel's error. ``hierarchy`` finds the
+groups of this process, ``claim`` makes our base group there, ``control`` the workloads' groups.
 """
 
 from wharfinger.host.cgroups.control import CgroupControl, discover

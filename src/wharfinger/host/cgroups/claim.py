@@ -1,7 +1,6 @@
 """Makes our own base group in each hierarchy, or says why that is impossible.
 
-Called by ``control.discover``. A refusal is a value, one sentence with its mend, because an
-ordinary user is refused most of it and wharfinger still has to work.
+A refusal is a value, one sentence with its mend: an ordinary user is refused most of it.
 """
 
 import os
@@ -26,13 +25,10 @@ _MEND_V1 = (
 
 @dataclass(frozen=True, slots=True)
 class GroupClaim:
-    """Our base group, ``wharfinger-<identity>``, in one hierarchy.
+    """Our base group, ``wharfinger-<identity>``, in the manager's own group of one hierarchy.
 
-    Attributes:
-        controllers: What can be controlled beneath it.
-        parent: The group that it is in, the manager's own.
-        enabled: v2: the controllers that had to be enabled in ``parent``, for which this process
-            moved into a leaf next to ``base``.
+    ``enabled`` are the v2 controllers that had to be enabled in ``parent``, for which this process
+    moved into a leaf next to ``base``.
     """
 
     version: int
@@ -130,7 +126,6 @@ def _make_base(base: Path) -> None:
 
 
 def _drop(base: Path) -> None:
-    """Remove a base that can't be used; one with workloads in it stays."""
     with suppress(EngineFault):
         files.remove_directory(base)
 

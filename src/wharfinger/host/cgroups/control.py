@@ -1,12 +1,8 @@
 """Finds what this machine's cgroups let us control, and makes the workloads' groups there.
 
-In each usable hierarchy everything lies beneath the manager's own group::
-
-    <own group>/wharfinger-<identity>/<server>/<key>
-
-No limit of a group that we did not make is ever changed. The local engine calls ``discover``
-once, ``create`` per start, and stores ``Group.to_plain`` with the start, so that a later
-manager, perhaps in another cgroup, finds the group again.
+Each is ``<own group>/wharfinger-<identity>/<server>/<key>`` in each usable hierarchy. No limit of a
+group that we did not make is ever changed. The local engine calls ``discover`` once, ``create`` per
+start, and stores ``Group.to_plain``, so that a later manager, in any cgroup, finds the group again.
 """
 
 import os
@@ -50,13 +46,9 @@ _CONDITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class CgroupControl:
-    """What can be controlled here, and where. Made by ``discover``.
+    """What can be controlled here, and where; made by ``discover``.
 
-    Attributes:
-        claims: Our base groups.
-        refusals: For each controller that was refused, why.
-        cpu_count: CPUs that our base groups weigh as much as.
-        pid: The manager's process, which ``close`` moves back.
+    ``cpu_count`` is what our base groups weigh as, ``pid`` the process that ``close`` moves back.
     """
 
     identity: str
@@ -168,15 +160,9 @@ def discover(
 ) -> CgroupControl:
     """Find what can be controlled, and make our base group in each usable hierarchy.
 
-    Nothing missing is an error; ``conditions`` says what is missing.
-
-    Args:
-        identity: The manager's, unique on this machine and the same after a restart; part of a
-            group's name, else ``InvalidInput``.
-        cgroup_file: As ``/proc/self/cgroup``.
-        mountinfo_file: As ``/proc/self/mountinfo``.
-        cpu_count: CPUs of all servers together; ``None`` = those this process may run on.
-        pid: The manager's process; ``None`` = this one.
+    Nothing missing is an error; ``conditions`` says what is missing. ``identity`` is the manager's,
+    unique on this machine and the same after a restart; part of a group's name, else
+    ``InvalidInput``. ``cpu_count`` is of all servers together; ``None`` = those we may run on.
     """
     _check_name("identity", identity)
     pid = os.getpid() if pid is None else pid

@@ -1,7 +1,6 @@
 """Kernel files, read and written in one unbuffered call, with every error in one clear line.
 
-A control file's error comes from the ``write`` itself: a buffered file would report it late, at
-close, or twice. Called by everything in ``wharfinger.host.cgroups``.
+A control file's error comes from the ``write`` itself: a buffered file would report it late.
 """
 
 import errno
@@ -13,7 +12,6 @@ from pathlib import Path
 from wharfinger.errors import EngineFault
 from wharfinger.files.atomic import closing_fd
 
-_READ_BYTES = 1 << 16
 _GONE = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 # Only hostile groups nest deeper than a path is long; the kernel's own kill reaches them.
 _OUT_OF_REACH = _GONE | {errno.ENAMETOOLONG}
@@ -31,11 +29,8 @@ def fault(action: str, error: OSError) -> EngineFault:
 
 def read_bytes(path: Path) -> bytes:
     """The whole file; ``OSError`` as the kernel gives it."""
-    with closing_fd(os.open(path, os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
-        chunks = []
-        while chunk := os.read(descriptor, _READ_BYTES):
-            chunks.append(chunk)
-        return b"".join(chunks)
+    with path.open("rb", buffering=0) as file:
+        return file.read()
 
 
 def read_text(path: Path) -> str | None:

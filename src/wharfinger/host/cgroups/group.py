@@ -1,11 +1,8 @@
 """One workload's group: resize, measure, freeze, kill, remove.
 
-Made by ``CgroupControl.create`` or found again from what ``to_plain`` wrote. A group may be
-gone, wholly or in some hierarchies, at any moment: what is read is then ``None`` or empty, and
-killing and removing find nothing to do.
-
-It kills by ``cgroup.kill``, which no fork outruns. An older kernel kills each process until none is
-left, with ``pids.max`` at 0 and the group frozen where possible, so that no process forks faster.
+It may be gone, wholly or in some hierarchies, at any moment: what is read is then ``None`` or
+empty, and killing and removing do nothing. It kills by ``cgroup.kill``, which no fork outruns; on
+an older kernel it kills each process until none is left, with ``pids.max`` at 0 and frozen.
 """
 
 import errno
@@ -133,10 +130,7 @@ class Group:
         return any(directory.is_dir() for directory in self.directories)
 
     def resize(self, limits: Limits) -> ResizeRefused | None:
-        """Change all the limits in place, or none.
-
-        Lowering memory below what can't be reclaimed is refused; it never kills.
-        """
+        """Change all the limits in place, or none; refused where less memory would have to kill."""
         former = read_number(self.paths, Means.MEMORY)
         refused = resize_memory(self.paths, limits.memory_bytes)
         if refused is not None:
@@ -178,13 +172,10 @@ class Group:
         return tuple(sorted({pid for path in self.directories for pid in pids_beneath(path)}))
 
     def kill_all(self, timeout_seconds: float = 2.0) -> bool:
-        """Kill every process in it, whatever its parent, even when the group is frozen.
+        """Kill every process in it, even when it is frozen; whether it is empty now.
 
         A group that was killed may not fork any more; ``create`` makes it usable again. With a
-        timeout of 0 it does not wait for the last to be gone.
-
-        Returns:
-            Whether it is empty now. Without any directory nothing is known, so ``False``.
+        timeout of 0 it does not wait. Without any directory nothing is known, so ``False``.
         """
         if not self.paths:
             return False
@@ -197,10 +188,7 @@ class Group:
         )
 
     def remove(self, timeout_seconds: float = 1.0) -> bool:
-        """Remove its directories once they are empty; whether all are gone.
-
-        A killed process leaves its group a little later: the timeout is for that.
-        """
+        """Remove its directories once they are empty, within the timeout; whether all are gone."""
         # Each is tried, even when one before it stays.
         return files.wait_until(
             lambda: all([*map(files.remove_tree, self.directories)]), timeout_seconds
@@ -253,12 +241,7 @@ def kill_until_empty(
 ) -> bool:
     """Kill all, repeatedly and at least once, until the time is over; whether none is left.
 
-    Args:
-        pids: The processes now.
-        kill_file: The group's ``cgroup.kill``, where the kernel has it.
-        freezer: The group's, where it has one.
-        pids_max: The group's ``pids.max``, where there is one.
-        timeout_seconds: From the first kill.
+    ``kill_file``, ``freezer`` and ``pids_max`` are the group's, where it has them.
     """
     struck = kill_file is not None and _strike(kill_file)
     if not struck and pids_max is not None:
@@ -277,7 +260,6 @@ def kill_until_empty(
 
 
 def _strike(kill_file: Path) -> bool:
-    """Whether the kernel accepted it."""
     try:
         files.write_raw(kill_file, "1")
     except OSError as error:

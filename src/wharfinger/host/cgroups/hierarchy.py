@@ -1,8 +1,7 @@
 """This process's own group in each mounted cgroup hierarchy, and what limits it there.
 
-Reads ``/proc/self/cgroup`` and ``/proc/self/mountinfo``, and changes nothing. Called by
-``control``, which makes our groups there, and by ``wharfinger.host.topology``, which may not offer
-more than the manager itself has.
+Changes nothing. Called by ``control``, which makes our groups there, and by
+``wharfinger.host.topology``, which may not offer more than the manager itself has.
 """
 
 import os
@@ -25,11 +24,9 @@ _NO_LIMIT_BYTES = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """One mounted hierarchy, as this process sees it.
+    """One mounted hierarchy; ``own`` is the directory of the group that this process is in.
 
-    Attributes:
-        controllers: v1: those mounted here; v2: those that our own group may delegate.
-        own: The directory of the group that this process is in.
+    ``controllers`` are on v1 those mounted here, on v2 those that our own group may delegate.
     """
 
     version: int

@@ -1,8 +1,7 @@
 """What a workload may use, and the kernel's files that limit and report it, on v1 and v2.
 
-``FILES`` is the table of both. A group's ``Paths`` are its directories by controller, v2's also
-under ``UNIFIED``; on a hybrid machine some controllers are on v2 and some are not. Called by
-``control`` and ``group``.
+A group's ``Paths`` are its directories by controller, v2's also under ``UNIFIED``; on a hybrid
+machine some controllers are on v2 and some are not.
 """
 
 import errno
@@ -70,7 +69,6 @@ def read_number(paths: Paths, means: Means) -> int | None:
 
 
 def _on_v2(paths: Paths, controller: str) -> bool:
-    """Whether the group has the controller on v2."""
     return controller in paths and paths[controller] == paths.get(UNIFIED)
 
 
@@ -86,12 +84,10 @@ class Limits:
     """What one workload may use on one server; ``ValueError`` for numbers that no kernel accepts.
 
     Attributes:
-        cpu_millicpus: CPU time per second in thousandths of a CPU: the quota, and in proportion
-            the weight. Ignored for best-effort work.
+        cpu_millicpus: The quota, and in proportion the weight; ignored for best-effort work.
         best_effort: No quota, the lowest weight, and idle scheduling where the kernel has it.
         memory_bytes: The limit on memory, page cache included; swap does not extend it.
-        cpus: The CPUs it may run on; empty = its parent's.
-        memory_nodes: The NUMA nodes it may take memory from; empty = its parent's.
+        cpus: Those it may run on; empty = its parent's. Likewise ``memory_nodes``.
         max_processes: Processes and threads together: the guard against fork bombs.
     """
 
@@ -137,11 +133,6 @@ class _Write:
     optional: bool = False
 
 
-def set_limits(paths: Paths, limits: Limits) -> None:
-    """Write all limits but memory; after a failure, restore those before it."""
-    _write_all(_limit_writes(paths, limits))
-
-
 def _write_all(writes: Iterable[_Write]) -> None:
     done: list[_Write] = []
     for write in writes:
@@ -159,8 +150,8 @@ def _write_all(writes: Iterable[_Write]) -> None:
             done.append(_Write(write.path, former))
 
 
-def _limit_writes(paths: Paths, limits: Limits) -> tuple[_Write, ...]:
-    """All limits but memory, in the order that the kernel requires."""
+def set_limits(paths: Paths, limits: Limits) -> None:
+    """Write all limits but memory, in the kernel's order; after a failure, restore the former."""
     writes: list[_Write] = []
     if cpuset := paths.get("cpuset"):
         numbers = {"cpuset.mems": limits.memory_nodes, "cpuset.cpus": limits.cpus}
@@ -171,7 +162,7 @@ def _limit_writes(paths: Paths, limits: Limits) -> tuple[_Write, ...]:
         writes += _cpu_writes(cpu, limits, 2 if _on_v2(paths, "cpu") else 1)
     if pids := paths.get("pids"):
         writes.append(_Write(pids / "pids.max", str(limits.max_processes)))
-    return tuple(writes)
+    _write_all(writes)
 
 
 def _cpu_writes(group: Path, limits: Limits, version: int) -> list[_Write]:
@@ -224,10 +215,9 @@ def resize_memory(paths: Paths, memory_bytes: int) -> ResizeRefused | None:
 def _lower_memory(
     paths: Paths, memory_bytes: int, writes: tuple[_Write, ...]
 ) -> ResizeRefused | None:
-    """v2 kills to reach a lower ``memory.max``, so the use is brought down first.
+    """v2 kills to reach a lower ``memory.max``; ``memory.high`` reclaims and throttles instead.
 
-    ``memory.high`` reclaims and throttles and never kills: with it at the new limit the group
-    can't grow past it between the look at its use and the write.
+    So use is brought down by it first, and can't grow between the look at it and the write.
     """
     high = paths["memory"] / "memory.high"
     former_high = read_text(high) or "max"
