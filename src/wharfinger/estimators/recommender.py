@@ -124,12 +124,8 @@ class Recommender:
         predictions: list[RowPrediction] = []
         for batch in _batches(rows):
             values = self._stacked(batch)
-            for row, mean, variances, logs, folded in zip(
-                values, *kernel.fold_in_many(values), strict=True
-            ):
-                predictions.append(
-                    self._folded(mean, variances, logs) if folded else self.reference(row)
-                )
+            for row, *folded, done in zip(values, *kernel.fold_in_many(values), strict=True):
+                predictions.append(self._folded(*folded) if done else self.reference(row))
         return predictions
 
     def reference(self, row: Array) -> RowPrediction:
@@ -270,7 +266,10 @@ def calibrate(
             rehearsed = learned.relearn(values[training], groups[training])
             for known in CALIBRATED_COUNTS:
                 ratios[known] += _ratios(rehearsed, values[held], known, rng)
-    return Calibration(_factors(ratios), _unmeasured(values))
+    columns = two_way(values, np.ones(len(values))).columns
+    never = np.isnan(values).all(axis=0)
+    between = float(np.var(columns[~never])) if (~never).sum() > 1 else UNKNOWN_STD**2
+    return Calibration(_factors(ratios), np.where(never, between, 0.0))
 
 
 def _ratios(learned: Learned, rows: Array, known: int, rng: np.random.Generator) -> list[Array]:
@@ -284,13 +283,6 @@ def _ratios(learned: Learned, rows: Array, known: int, rng: np.random.Generator)
         error = np.abs(gaussian.mean - rows[i])[hidden]
         ratios.append(error / np.maximum(std, MIN_STD))
     return ratios
-
-
-def _unmeasured(values: Array) -> Array:
-    columns = two_way(values, np.ones(len(values))).columns
-    never = np.isnan(values).all(axis=0)
-    between = float(np.var(columns[~never])) if (~never).sum() > 1 else UNKNOWN_STD**2
-    return np.where(never, between, 0.0)
 
 
 def _factors(ratios: Mapping[int, list[Array]]) -> tuple[float, ...]:

@@ -2,10 +2,7 @@
 
 ``wharfinger simulate --compare`` and the experiments call ``compare`` and print ``as_json``. With
 one seed two policies get the same arrivals, times, noise and faults, so differences are taken seed
-by seed, and their intervals are narrower than those of the means.
-
-Only the summary of a run and what its ``RunGroup`` names stay in memory; the fates of hundreds of
-runs would fill it. They are written to files by the process that makes the run.
+by seed. Fates are written to files by the process that makes the run: they would fill the memory.
 """
 
 import dataclasses
@@ -16,18 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.experiments import parallel
 from wharfinger.experiments.statistics import MeanInterval, interval
 from wharfinger.files.tabular import csv_text
+from wharfinger.model.arrays import Array
 from wharfinger.model.workload import WorkloadType
 from wharfinger.simulator.results.outcome import Fate, Outcome, Series
 from wharfinger.simulator.run import RunSpec
 
 Run = Callable[[RunSpec], Outcome]
 """Simulates one run; a module's function."""
-Array = NDArray[np.float64]
 FATE_COLUMNS = ("case", "policy", "seed", *(each.name for each in dataclasses.fields(Fate)))
 
 
@@ -50,12 +46,9 @@ class RunGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptRun:
-    """What is kept of a run.
+    """What is kept of a run: the report's and the derived numbers, and series if requested.
 
-    Attributes:
-        summary: The report's numbers, and the derived ones.
-        values: By field of fates, of all workloads but best-effort ones.
-        series: Over time, if requested.
+    ``values`` are by field of fates, of all workloads but best-effort ones.
     """
 
     scenario: str
@@ -116,12 +109,12 @@ def compare(
     """Run each policy of each group with the seeds seed, seed + 1, ... and compare.
 
     Args:
-        run: Simulates one; a module's function, since it runs in other processes.
+        run: A module's function, since it runs in other processes.
         groups: What to compare.
         repeats: Number of seeds.
         processes: Limit; ``None`` = one for each CPU. Only with one are times and memory of a run
             its own.
-        progress: Called with the number of runs that are done, and of all.
+        progress: As for ``parallel.each``.
         fates: Directory to make, for a file of each run's fates, named in order.
 
     Raises:

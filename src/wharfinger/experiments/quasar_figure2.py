@@ -1,8 +1,7 @@
-"""Quasar's Figure 2: what platforms, interference, allocations and data do to two applications.
+"""Quasar's Figure 2 (with 2.2 and Table 1): what the system does to Hadoop and to memcached.
 
-Source: Quasar 2.2, Figure 2 and Table 1. A Hadoop job runs on every server, with every allocation,
-pattern of interference and data set. A memcached's curve of latency by throughput has its knee
-elsewhere under each. The largest ratios are published.
+A Hadoop job runs on every server, with every allocation, pattern of interference and data set. A
+memcached's curve of latency by throughput has its knee elsewhere under each.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -78,7 +77,10 @@ def look(regime: Regime, seed: int, jobs: int = JOBS) -> StudyFindings:
     violins = [job.violins() for job in hadoop]
     service = Memcached(regime, seed)
     panels = service.panels()
-    knees = {panel: service.knees(cases) for panel, cases in panels.items()}
+    knees = {
+        panel: {name: service.knee(case) for name, case in cases.items()}
+        for panel, cases in panels.items()
+    }
     ratios = [dict(_of_hadoop(each, job)) for each, job in zip(violins, hadoop, strict=True)]
     numbers: dict[str, float] = {}
     for name in ratios[0]:
@@ -87,8 +89,8 @@ def look(regime: Regime, seed: int, jobs: int = JOBS) -> StudyFindings:
         numbers[f"hadoop/{name}/largest"] = max(values)
     numbers |= dict(_of_spark(regime, seed))
     for panel, loads in knees.items():
-        ratio = _ratio([load for load in loads.values() if load > NO_KNEE])
-        numbers[f"memcached/{panel}/knee-ratio"] = ratio
+        usable = [load for load in loads.values() if load > NO_KNEE]
+        numbers[f"memcached/{panel}/knee-ratio"] = _ratio(usable)
     curves = {panel: service.curves(panels[panel], knees[panel]) for panel in SHOWN}
     return StudyFindings(numbers, {"hadoop": violins[0], "memcached": curves})
 
@@ -210,11 +212,8 @@ class Memcached:
             if source is not None:
                 yield name, _Case(hardware, service, (source,))
 
-    def knees(self, cases: Mapping[str, _Case]) -> dict[str, float]:
-        """The largest load with the 99th percentile below ``KNEE_SECONDS``, by case."""
-        return {name: self._knee(case) for name, case in cases.items()}
-
-    def _knee(self, case: _Case) -> float:
+    def knee(self, case: _Case) -> float:
+        """The largest load with the 99th percentile below ``KNEE_SECONDS``."""
         low, high = 1.0, 1e7
         for _ in range(40):
             middle = (low * high) ** 0.5

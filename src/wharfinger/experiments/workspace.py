@@ -59,7 +59,11 @@ class Workspace:
         if keep:
             copies.mkdir(exist_ok=True)
         for path in paths:
-            self.inputs.append(_read(path, copies / path.name if keep else None))
+            content = path.read_bytes()
+            if keep:
+                (copies / path.name).write_bytes(content)
+            digest = hashlib.sha256(content).hexdigest()
+            self.inputs.append(Input(path.name, str(path), len(content), digest, keep))
         return copies if keep else directory.absolute()
 
     def write(self, name: str, text: str) -> Path:
@@ -68,14 +72,6 @@ class Workspace:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         return path
-
-
-def _read(path: Path, copy: Path | None) -> Input:
-    content = path.read_bytes()
-    if copy is not None:
-        copy.write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    return Input(path.name, str(path), len(content), digest, copy is not None)
 
 
 @contextlib.contextmanager
