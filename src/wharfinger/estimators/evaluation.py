@@ -62,10 +62,7 @@ class EvaluationPlan:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """``summary`` by estimator, and numbers of rows over all repeats.
-
-    ``rows`` were predicted, ``rows_passed_over`` have no entry to hide.
-    """
+    """``summary`` by estimator; rows predicted in all repeats, and rows with no entry to hide."""
 
     estimators: dict[str, dict[str, float]]
     rows: int

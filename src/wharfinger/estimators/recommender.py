@@ -53,8 +53,7 @@ class Calibration:
     """Corrects an estimator's own variances.
 
     Attributes:
-        factors: Of standard deviations, for rows with 1, 2 and 4 known entries; interpolated over
-            the logarithm between them.
+        factors: Of standard deviations, for ``CALIBRATED_COUNTS`` known entries.
         unmeasured: (columns,) variance to add where no known row has an entry: how much
             columns differ from one another.
     """
@@ -63,7 +62,7 @@ class Calibration:
     unmeasured: Array
 
     def factor(self, known: int) -> float:
-        """For a row with this many known entries."""
+        """For a row with this many known entries; interpolated over their logarithm."""
         at = np.log(CALIBRATED_COUNTS)
         return float(np.interp(np.log(max(known, 1)), at, self.factors))
 
@@ -142,7 +141,6 @@ class Recommender:
         return self._prediction(row_given.mean, variances, lambda: row_given.covariance)
 
     def _widened(self, logs: Array) -> Gaussian:
-        """The estimator's prediction with calibrated deviations."""
         factor = self.calibration.factor(int((~np.isnan(logs)).sum()))
         return self.learned.condition(logs).scaled(factor)
 

@@ -335,7 +335,6 @@ def _tuned(of: FamilySettings, stage: Sequence[_Rehearsal]) -> dict[float, Membe
 
 
 def _library(of: FamilySettings, tuned: Mapping[float, MemberSettings]) -> list[MemberSettings]:
-    """All members of one family."""
     members = []
     for drawn, a, freedom in product(DRAWN, CLOSENESS, FREEDOMS):
         if a > 0 or freedom == inf:

@@ -31,11 +31,8 @@ FATE_COLUMNS = ("case", "policy", "seed", *(each.name for each in dataclasses.fi
 class RunGroup:
     """Policies that run on the same draws, and what is kept of their runs.
 
-    Attributes:
-        specs: One per policy, equal in all else. Series are kept of the first seed only: they are
-            for pictures.
-        fields: Fields of fates whose values are kept.
-        derived: Numbers to add to the summary; functions of a module.
+    ``specs`` differ in policy alone; series are kept of the first seed only. ``fields`` are those
+    of fates whose values are kept, ``derived`` numbers to add to the summary, by module functions.
     """
 
     name: str
@@ -63,10 +60,8 @@ class KeptRun:
 class Compared:
     """One policy, with its settings in the name, and its runs by seed.
 
-    Attributes:
-        metrics: By the summary's keys; ``None`` = no run had a value.
-        difference: From the first policy, over the seeds where both have a value; empty for the
-            first itself.
+    Numbers are by the summary's keys; ``None`` = no run had a value. ``difference`` is from the
+    first policy, over the seeds where both have a value; empty for the first itself.
     """
 
     name: str
@@ -77,8 +72,7 @@ class Compared:
     def values(self, name: str) -> Array:
         """A field of the fates of all seeds, without missing values."""
         joined = np.concatenate([run.values[name] for run in self.runs])
-        finite: Array = joined[np.isfinite(joined)]
-        return finite
+        return np.asarray(joined[np.isfinite(joined)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +83,6 @@ class Comparison:
     policies: tuple[Compared, ...]
 
     def __getitem__(self, name: str) -> Compared:
-        """The policy of that name."""
         return {policy.name: policy for policy in self.policies}[name]
 
     def series(self) -> dict[str, Series]:

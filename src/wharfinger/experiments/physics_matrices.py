@@ -87,14 +87,14 @@ def look(
     numbers = {k: v for item in matrices.items() for k, v in _describe(*item, seed, estimators)}
     for name, truth in worlds.items():
         numbers |= dict(_best_platforms(name, truth, pools))
+    squares = {
+        f"{name}: {HARDWARE[name].cores} cores": _sorted(each) for name, each in pairs.items()
+    }
     return StudyFindings(
         numbers,
         {
             "components": {"drawn": {name: _components(each) for name, each in matrices.items()}},
-            "co-location": {
-                f"{name}: {HARDWARE[name].cores} cores": _sorted(each)
-                for name, each in pairs.items()
-            },
+            "co-location": squares,
             "scale-up": {f"on {HIGH_END}": dict(_speedups(local, pools[Pool.MULTITHREADED]))},
         },
     )

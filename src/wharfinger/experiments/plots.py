@@ -373,10 +373,8 @@ def _over_time(
 
 def _time_unit(longest: float) -> tuple[str, float]:
     """Name and seconds of the largest unit of which the longest run takes at least three."""
-    for name, seconds in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
-        if longest >= 3 * seconds:
-            return name, seconds
-    return "s", 1.0
+    units = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0))
+    return next((unit for unit in units if longest >= 3 * unit[1]), ("s", 1.0))
 
 
 def latency(series: Mapping[str, Series], title: str) -> "Figure":

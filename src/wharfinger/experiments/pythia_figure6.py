@@ -96,19 +96,13 @@ def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> Stud
         for truth in [world(regime, seed, bandwidth, whims=whims)]
         for name in services
     }
-    return StudyFindings(
-        dict(_numbers(world(regime, seed, 1.0), sums)),
-        {
-            "additivity": {
-                name: {
-                    f"{degree} neighbors": 100 * errors
-                    for degree, errors in sums[name].errors.items()
-                }
-                for name in PYTHIA_SERVICES
-            },
-            "bubble": {"QoS beside it": {name: (SIZES, sums[name].curve) for name in SERVICES}},
-        },
-    )
+    percent = {
+        name: {f"{degree} neighbors": 100 * each for degree, each in sums[name].errors.items()}
+        for name in PYTHIA_SERVICES
+    }
+    curves = {name: (SIZES, sums[name].curve) for name in SERVICES}
+    numbers = dict(_numbers(world(regime, seed, 1.0), sums))
+    return StudyFindings(numbers, {"additivity": percent, "bubble": {"QoS beside it": curves}})
 
 
 def world(regime: Regime, seed: int, bandwidth: float, *, whims: bool = False) -> Physics:
@@ -170,7 +164,6 @@ def sets_of(names: Sequence[str], degree: int, seed: int) -> list[_Set]:
 
 
 def _asked(truth: Physics, name: str) -> TrueResident:
-    """A service under its load."""
     idle = at(truth.applications[name], CPUS, load_per_second=0.0)
     return replace(idle, load_per_second=LOAD * truth.alone(PLATFORM, idle))
 

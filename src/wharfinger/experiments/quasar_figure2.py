@@ -77,10 +77,7 @@ def look(regime: Regime, seed: int, jobs: int = JOBS) -> StudyFindings:
     violins = [job.violins() for job in hadoop]
     service = Memcached(regime, seed)
     panels = service.panels()
-    knees = {
-        panel: {name: service.knee(case) for name, case in cases.items()}
-        for panel, cases in panels.items()
-    }
+    knees = {panel: service.knees(cases) for panel, cases in panels.items()}
     ratios = [dict(_of_hadoop(each, job)) for each, job in zip(violins, hadoop, strict=True)]
     numbers: dict[str, float] = {}
     for name in ratios[0]:
@@ -212,8 +209,11 @@ class Memcached:
             if source is not None:
                 yield name, _Case(hardware, service, (source,))
 
-    def knee(self, case: _Case) -> float:
-        """The largest load with the 99th percentile below ``KNEE_SECONDS``."""
+    def knees(self, cases: Mapping[str, _Case]) -> dict[str, float]:
+        """The largest load with the 99th percentile below ``KNEE_SECONDS``, by case."""
+        return {name: self._knee(case) for name, case in cases.items()}
+
+    def _knee(self, case: _Case) -> float:
         low, high = 1.0, 1e7
         for _ in range(40):
             middle = (low * high) ** 0.5

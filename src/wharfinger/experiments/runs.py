@@ -70,9 +70,7 @@ class Figure:
         kind: ``"ranked"``: a field of each workload's fate, from worst to best. ``"bars"``: a
             measure's means, with the published ones. ``"utilization"``: a heat map of servers
             over time. ``"cores"``: CPUs over time. ``"latency"``: over its bound.
-        name: Of the file.
         of: The field, or the measure.
-        label: Of the axis.
         scenarios: A pattern of names.
         policies: Empty = all.
     """

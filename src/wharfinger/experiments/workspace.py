@@ -35,12 +35,9 @@ class Input:
 
 
 class Workspace:
-    """One experiment's folder.
+    """One experiment's folder, empty at first, and the files that the experiment reads.
 
-    Attributes:
-        folder: Exists, empty at first.
-        inputs: Files that the experiment reads.
-        fates: Directory for a file of each run's fates; ``None`` = the folder is removed later.
+    ``fates`` is the directory for a file of each run's fates; ``None`` = the folder is removed.
     """
 
     def __init__(self, folder: Path, *, kept: bool = False) -> None:
