@@ -24,10 +24,8 @@ MIN_VARIANCE = 1e-12
 class Gaussian:
     """A mean, (columns,), variances, (columns,), and a covariance, (columns, columns).
 
-    Args:
-        mean: Of each column.
-        covariance: The matrix, or a function that computes it when it is first read.
-        variances: Its diagonal; ``None`` = taken from the covariance.
+    The covariance is the matrix, or a function that computes it when it is first read; variances
+    are its diagonal, by default taken from it.
     """
 
     __slots__ = ("_covariance", "mean", "variances")

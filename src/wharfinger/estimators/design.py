@@ -64,20 +64,13 @@ class DesignLimits:
         if not self.enough >= 0:
             raise InvalidInput(f"enough: {self.enough:g}; write a standard deviation from 0")
 
-    def costs(self, columns: int) -> Array:
-        """(columns,) seconds."""
-        return np.ones(columns) if self.seconds is None else self.seconds
-
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One entry worth measuring, which takes ``seconds``.
+    """One entry worth measuring, and how much its ``seconds`` decrease the row's total variance.
 
-    Attributes:
-        column: Its index.
-        std_before: Mean standard deviation over the row, transformed scale.
-        std_after: The same once the entry (and those suggested before it) is known.
-        gain: Decrease of the row's total variance.
+    ``std_before`` and ``std_after`` are means over the row, transformed scale, without and with the
+    entry, given those suggested before it.
     """
 
     column: int
@@ -152,7 +145,7 @@ def design(
         limits: Costs, and when to stop; ``None`` = one second each, without limit.
     """
     limits = limits or DesignLimits()
-    seconds = limits.costs(len(covariance))
+    seconds = np.ones(len(covariance)) if limits.seconds is None else limits.seconds
     search = _Search(covariance, candidates, size, seconds, limits)
     choices, budgeted = search.choices(seconds), isfinite(limits.budget_seconds)
     if budgeted or limits.enough > 0:
@@ -272,11 +265,9 @@ class Improvement:
     """What to measure next in search of the best, or why the search stopped.
 
     Attributes:
-        column: To measure next; ``None`` = nothing.
         expected: The greatest expected improvement on the best known, in logarithms.
         confidence: Lower bound of the probability that the best known is within
             ``Satisfied.near`` of the best of all.
-        stopped: Why; ``None`` = the search goes on.
     """
 
     column: int | None

@@ -44,7 +44,6 @@ class EvaluationPlan:
         reveal: Number of entries of a held-out row that are known.
         pairs: Columns have rows' names: a held-out row's column is unknown with it.
         higher: Higher values are better.
-        repeats: How often to divide the programs into folds.
         satisfied: When ``IMPROVEMENT`` stops before ``reveal`` entries; ``None`` = never.
         rows: Limit of known rows, of whole programs drawn for each fold; ``None`` = all that are
             not held out.
@@ -63,10 +62,7 @@ class EvaluationPlan:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """``summary`` by estimator, and numbers of rows over all repeats.
-
-    ``rows`` were predicted, ``rows_passed_over`` have no entry to hide.
-    """
+    """``summary`` by estimator; rows predicted in all repeats, and rows with no entry to hide."""
 
     estimators: dict[str, dict[str, float]]
     rows: int
@@ -91,8 +87,7 @@ def splits(matrix: Matrix, plan: EvaluationPlan) -> Iterator[Split]:
         for number, (known, held) in enumerate(leave_out(groups, FOLDS, rng)):
             of_draw = [plan.seed, repeat, number]
             kept = known if plan.rows is None else _few(known, groups, plan.rows, of_draw)
-            training = matrix.take(kept)
-            rows = matrix.take(held)
+            training, rows = matrix.take(kept), matrix.take(held)
             if plan.pairs:
                 names = frozenset(rows.rows) & frozenset(matrix.columns)
                 training, rows = training.without_columns(names), rows.without_columns(names)
@@ -115,15 +110,15 @@ def revealed(split: Split, plan: EvaluationPlan) -> list[tuple[Array, Array]]:
     """Each held-out row's truth, and the row with only the revealed entries."""
     rng = np.random.default_rng(split.seed)
     rows, seen = draw_seen(split.held, plan.reveal, rng)
-    truths = [split.held[i] for i in rows]
+    truths = split.held[rows]
+    chosen = list(seen)
     if plan.strategy is not Strategy.RANDOM and len(rows):
         guide = fit(DEFAULT_ESTIMATOR, split.training, scale=plan.scale, seed=split.seed)
         if plan.strategy is Strategy.VARIANCE:
-            return [
-                (truth, masked(truth, _variance(guide, truth, plan.reveal))) for truth in truths
-            ]
-        return [(truth, masked(truth, _improvement(guide, truth, plan))) for truth in truths]
-    return [(truth, masked(truth, s)) for truth, s in zip(truths, seen, strict=True)]
+            chosen = [_variance(guide, truth, plan.reveal) for truth in truths]
+        else:
+            chosen = [_improvement(guide, truth, plan) for truth in truths]
+    return [(truth, masked(truth, s)) for truth, s in zip(truths, chosen, strict=True)]
 
 
 def _variance(guide: Recommender, truth: Array, count: int) -> Indices:
@@ -160,7 +155,7 @@ def evaluate(
     Args:
         matrix: What was measured.
         names: Of estimators.
-        plan: The task.
+        plan: The task of each.
         progress: Called with the share that is done.
         learn: As ``recommender.fit``; exchanged for estimators outside of the registry.
         clock: Monotonic seconds, to measure fitting and folding in.
@@ -180,7 +175,12 @@ def evaluate(
             begin = clock()
             model = learn(name, split.training, scale=plan.scale, seed=split.seed)
             fits[name].append(clock() - begin)
-            outcomes[name] += [_fold_in(model, *row, plan, clock) for row in rows]
+            for truth, entries in rows:
+                begin = clock()
+                predicted = model.predict(entries)
+                seconds = clock() - begin
+                errors = outcome(predicted, truth, entries, higher=plan.higher, seconds=seconds)
+                outcomes[name].append(errors)
         progress(done / parts)
     count = len(outcomes[names[0]])
     if not count:
@@ -190,15 +190,6 @@ def evaluate(
     summaries = {n: summary(outcomes[n], float(np.median(fits[n]))) for n in names}
     passed_over = len(matrix.rows) * plan.repeats - count
     return Evaluation(summaries, count, passed_over, float(np.mean(known)))
-
-
-def _fold_in(
-    model: Recommender, truth: Array, known: Array, plan: EvaluationPlan, clock: Callable[[], float]
-) -> "RowOutcome":
-    begin = clock()
-    prediction = model.predict(known)
-    seconds = clock() - begin
-    return outcome(prediction, truth, known, higher=plan.higher, seconds=seconds)
 
 
 def _check(matrix: Matrix, plan: EvaluationPlan) -> None:
@@ -257,9 +248,7 @@ def regret(predicted: Array, truth: Array, *, higher: bool) -> float:
     if chosen == best:
         return 0.0
     worse, better = (best, chosen) if higher else (chosen, best)
-    if better == 0:
-        return math.inf
-    return float(worse / better - 1)
+    return math.inf if better == 0 else float(worse / better - 1)
 
 
 def summary(outcomes: Sequence[RowOutcome], fit_seconds: float) -> dict[str, float]:

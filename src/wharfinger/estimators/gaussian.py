@@ -149,15 +149,10 @@ class GaussianLearned:
 
     def compiled(self, finish: Finish) -> FoldIn:
         """The same without the covariance."""
-        prior = self.prior
+        free_level, level_variance = self.prior.free_level, self.prior.level_variance
+        mean, covariance = map(np.ascontiguousarray, (self.prior.mean, self.prior.covariance))
         return Conditional(
-            np.ascontiguousarray(prior.mean),
-            np.ascontiguousarray(prior.covariance),
-            prior.free_level,
-            prior.level_variance,
-            *finish,
-            RIDGE,
-            MIN_VARIANCE,
+            mean, covariance, free_level, level_variance, *finish, RIDGE, MIN_VARIANCE
         )
 
     def relearn(self, values: Array, groups: Indices) -> "GaussianLearned":

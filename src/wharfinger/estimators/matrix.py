@@ -43,12 +43,7 @@ class RowScale(StrEnum):
 class Matrix:
     """Rows × columns in their own scale, immutable; an entry that was not measured is NaN.
 
-    Attributes:
-        rows: Names, each once.
-        columns: Names, each once.
-        groups: Per row, the program that it is a run of; rows of one group are held out together.
-        values: (rows, columns); read-only.
-        transform: How estimators see the values.
+    ``groups`` has for each row the program that it is a run of: they are held out together.
 
     Raises:
         InvalidInput: Shapes or names contradict each other, a value is infinite, or has no
@@ -118,8 +113,7 @@ class Matrix:
 
     def row(self, name: str) -> Array:
         """One row's values."""
-        row: Array = self.values[self._row(name)]
-        return row
+        return np.asarray(self.values[self._row(name)])
 
     def row_of(self, entries: Mapping[str, float]) -> Array:
         """A new row of this matrix from its known entries, the others missing."""

@@ -31,11 +31,9 @@ ROBUST_ROUNDS = 4
 
 @dataclass(frozen=True, slots=True)
 class FamilySettings:
-    """How known rows are used.
+    """How known rows are used; ``free_level`` and ``exponent`` as in ``GaussianSettings``.
 
     Attributes:
-        free_level: A row's level is estimated from its own entries alone.
-        exponent: Of ``row_weights``: how much less each of a program's rows counts.
         row_freedom: Degrees of freedom of the Student's t by which outlying rows count less;
             infinite = all rows count.
         robust_columns: Outlying entries count less for the mean row.
@@ -83,14 +81,12 @@ def _weights(values: Array, base: Array, settings: FamilySettings) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """One mixture.
+    """One mixture; ``shrinkage`` and ``own_variances`` as in ``GaussianSettings``.
 
     Attributes:
         drawn: Column effects are shrunk, as far as their noise says.
         closeness: a.
         freedom: Degrees of freedom of Student's t in the likelihood; infinite = normal.
-        shrinkage: α of the covariance.
-        own_variances: T has one variance per column, not one for all.
     """
 
     family: FamilySettings

@@ -53,8 +53,7 @@ class Calibration:
     """Corrects an estimator's own variances.
 
     Attributes:
-        factors: Of standard deviations, for rows with 1, 2 and 4 known entries; interpolated over
-            the logarithm between them.
+        factors: Of standard deviations, for ``CALIBRATED_COUNTS`` known entries.
         unmeasured: (columns,) variance to add where no known row has an entry: how much
             columns differ from one another.
     """
@@ -63,7 +62,7 @@ class Calibration:
     unmeasured: Array
 
     def factor(self, known: int) -> float:
-        """For a row with this many known entries."""
+        """For a row with this many known entries; interpolated over their logarithm."""
         at = np.log(CALIBRATED_COUNTS)
         return float(np.interp(np.log(max(known, 1)), at, self.factors))
 
@@ -124,12 +123,8 @@ class Recommender:
         predictions: list[RowPrediction] = []
         for batch in _batches(rows):
             values = self._stacked(batch)
-            for row, mean, variances, logs, folded in zip(
-                values, *kernel.fold_in_many(values), strict=True
-            ):
-                predictions.append(
-                    self._folded(mean, variances, logs) if folded else self.reference(row)
-                )
+            for row, *folded, done in zip(values, *kernel.fold_in_many(values), strict=True):
+                predictions.append(self._folded(*folded) if done else self.reference(row))
         return predictions
 
     def reference(self, row: Array) -> RowPrediction:
@@ -146,7 +141,6 @@ class Recommender:
         return self._prediction(row_given.mean, variances, lambda: row_given.covariance)
 
     def _widened(self, logs: Array) -> Gaussian:
-        """The estimator's prediction with calibrated deviations."""
         factor = self.calibration.factor(int((~np.isnan(logs)).sum()))
         return self.learned.condition(logs).scaled(factor)
 
@@ -270,7 +264,10 @@ def calibrate(
             rehearsed = learned.relearn(values[training], groups[training])
             for known in CALIBRATED_COUNTS:
                 ratios[known] += _ratios(rehearsed, values[held], known, rng)
-    return Calibration(_factors(ratios), _unmeasured(values))
+    columns = two_way(values, np.ones(len(values))).columns
+    never = np.isnan(values).all(axis=0)
+    between = float(np.var(columns[~never])) if (~never).sum() > 1 else UNKNOWN_STD**2
+    return Calibration(_factors(ratios), np.where(never, between, 0.0))
 
 
 def _ratios(learned: Learned, rows: Array, known: int, rng: np.random.Generator) -> list[Array]:
@@ -284,13 +281,6 @@ def _ratios(learned: Learned, rows: Array, known: int, rng: np.random.Generator)
         error = np.abs(gaussian.mean - rows[i])[hidden]
         ratios.append(error / np.maximum(std, MIN_STD))
     return ratios
-
-
-def _unmeasured(values: Array) -> Array:
-    columns = two_way(values, np.ones(len(values))).columns
-    never = np.isnan(values).all(axis=0)
-    between = float(np.var(columns[~never])) if (~never).sum() > 1 else UNKNOWN_STD**2
-    return np.where(never, between, 0.0)
 
 
 def _factors(ratios: Mapping[int, list[Array]]) -> tuple[float, ...]:

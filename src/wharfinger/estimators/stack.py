@@ -1,13 +1,11 @@
 """``stack``, the default: a weighted mean of mixtures centred on known rows.
 
-Members (``mixture.py``) differ in how close components keep to known rows, how far outliers count,
-and how column effects are shrunk. No single one wins on every matrix. They are selected by
-rehearsal: programs are held out, 2 and 4 entries revealed, and members are added one after the
-other, with repetition, as each lowers the mean absolute error of their mean (Caruana,
-Niculescu-Mizil, Crew and Ksikes, "Ensemble selection from libraries of models", 2004: non-negative
-weights, and few of them). A few programs would choose by chance, so selection begins with prior
-picks, of the kind that does well on most matrices; the fewer programs, the more of them. The
-variance is that of the mixture of members: their own, and how much they disagree.
+No single member (``mixture.py``) wins on every matrix. They are selected by rehearsal: programs are
+held out, 2 and 4 entries revealed, and members are added one after the other, with repetition, as
+each lowers the mean absolute error of their mean (Caruana, Niculescu-Mizil, Crew and Ksikes,
+"Ensemble selection from libraries of models", 2004). A few programs would choose by chance, so
+selection begins with prior picks, of the kind that does well on most matrices; the fewer programs,
+the more of them. The variance is that of the mixture: the members' own, and their disagreement.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,13 +66,10 @@ DEFAULT = MemberSettings(FamilySettings(True, 0.5, inf, False), True, 0.0, inf, 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StackLearned:
-    """Mixtures and their weights.
+    """Mixtures and their weights, (members,), summing to one.
 
-    Attributes:
-        members: Those with a weight.
-        weights: (members,), summing to one.
-        packed: The same, as arguments of the compiled fold-in.
-        alone: That fold-in, of transformed rows and without further steps.
+    ``packed`` are the same as arguments of the compiled fold-in, ``alone`` is that fold-in, of
+    transformed rows and without further steps.
     """
 
     members: tuple[MixtureMember, ...]
@@ -164,18 +159,12 @@ def _pack(members: Sequence[MixtureMember], weights: Array) -> _Packed:
     """The members for ``native/kernels/_mixture.pyx``, each covariance and each family once."""
     kernels = {id(one.prior.covariance): one.prior.covariance for one in members}
     families = {id(one.family): one.family for one in members}
-    of = [
-        (
-            list(kernels).index(id(one.prior.covariance)),
-            list(families).index(id(one.family)),
-            int(one.settings.family.free_level),
-        )
-        for one in members
-    ]
-    settings = [
-        (one.settings.closeness, one.settings.freedom, weight)
-        for one, weight in zip(members, weights, strict=True)
-    ]
+    of, settings = [], []
+    for one, weight in zip(members, weights, strict=True):
+        kernel = list(kernels).index(id(one.prior.covariance))
+        rows = list(families).index(id(one.family))
+        of.append((kernel, rows, int(one.settings.family.free_level)))
+        settings.append((one.settings.closeness, one.settings.freedom, weight))
     return (
         np.array(list(kernels.values())),
         np.array([each.residuals for each in families.values()]),
@@ -346,18 +335,12 @@ def _tuned(of: FamilySettings, stage: Sequence[_Rehearsal]) -> dict[float, Membe
 
 
 def _library(of: FamilySettings, tuned: Mapping[float, MemberSettings]) -> list[MemberSettings]:
-    """All members of one family."""
-    return [
-        replace(
-            tuned[nearest_tuned(closeness)],
-            family=of,
-            drawn=drawn,
-            closeness=closeness,
-            freedom=freedom,
-        )
-        for drawn, closeness, freedom in product(DRAWN, CLOSENESS, FREEDOMS)
-        if closeness > 0 or freedom == inf
-    ]
+    members = []
+    for drawn, a, freedom in product(DRAWN, CLOSENESS, FREEDOMS):
+        if a > 0 or freedom == inf:
+            like = tuned[nearest_tuned(a)]
+            members.append(replace(like, family=of, drawn=drawn, closeness=a, freedom=freedom))
+    return members
 
 
 def nearest_tuned(closeness: float) -> float:

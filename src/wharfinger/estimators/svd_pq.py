@@ -8,11 +8,10 @@ gradient descent over the known entries,
     q_u ← q_u + η (ε_ui p_i − λ q_u)
     p_i ← p_i + η (ε_ui q_u − λ p_i)
 
-until Σ ε² changes by less than 1e-4 of itself. "η and λ are determined empirically": here by
-leaving out a tenth of the entries. Two deviations, for speed: a step takes all known entries of
-one row at once, and a new row (which the papers append to A, to run the whole again) gets its
-q_u by the same steps while P stays. It states no uncertainty of its own; the residuals' is
-taken, and calibrated like all others.
+until Σ ε² changes by less than 1e-4 of itself. η and λ are chosen by leaving out a tenth of the
+entries. Two deviations, for speed: a step takes all known entries of one row at once, and a new
+row (which the papers append to A, to run the whole again) gets its q_u while P stays. The
+uncertainty is that of the residuals.
 """
 
 from collections.abc import Mapping
@@ -103,12 +102,8 @@ class SvdPqLearned:
         """Factors and numbers."""
         numbers = [self.mean, self.shrinkage, self.level_variance, self.residual_variance]
         settings = np.array(astuple(self.settings), dtype=np.float64)
-        return {
-            "p": self.p,
-            "start": self.start,
-            "numbers": np.array(numbers),
-            "settings": settings,
-        }
+        own = {"numbers": np.array(numbers), "settings": settings}
+        return {"p": self.p, "start": self.start} | own
 
 
 def _stable(rate: float, factors: Array) -> float:

@@ -20,19 +20,14 @@ def number_groups(groups: Sequence[str]) -> Indices:
     return np.array([numbers.setdefault(g, len(numbers)) for g in groups], dtype=np.intp)
 
 
-def group_folds(groups: Indices, folds: int, rng: np.random.Generator) -> list[Indices]:
-    """Rows in ``folds`` parts, no group in two of them; fewer parts where groups are fewer."""
-    names = rng.permutation(np.unique(groups))
-    parts = np.array_split(names, min(folds, len(names)))
-    return [np.flatnonzero(np.isin(groups, part)) for part in parts]
-
-
 def leave_out(
     groups: Indices, folds: int, rng: np.random.Generator
 ) -> Iterator[tuple[Indices, Indices]]:
-    """For each fold, the rows to learn from and the rows held out."""
-    for held in group_folds(groups, folds, rng):
-        yield np.setdiff1d(np.arange(len(groups)), held), held
+    """Rows to learn from and rows held out, whole groups; fewer folds where groups are fewer."""
+    names = rng.permutation(np.unique(groups))
+    for part in np.array_split(names, min(folds, len(names))):
+        held = np.isin(groups, part)
+        yield np.flatnonzero(~held), np.flatnonzero(held)
 
 
 def sample_rows(

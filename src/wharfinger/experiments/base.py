@@ -74,9 +74,8 @@ class ResultRow:
 class ExperimentResult:
     """The output of an experiment: its numbers, and sentences about them.
 
-    Attributes:
-        comparisons: All runs, by the case in which policies were compared.
-        pictures: Functions that draw them, by file name without its ending.
+    ``comparisons`` are by the case in which policies were compared; ``pictures`` are functions that
+    draw them, by file name without its ending.
     """
 
     name: str

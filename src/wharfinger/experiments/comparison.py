@@ -2,10 +2,7 @@
 
 ``wharfinger simulate --compare`` and the experiments call ``compare`` and print ``as_json``. With
 one seed two policies get the same arrivals, times, noise and faults, so differences are taken seed
-by seed, and their intervals are narrower than those of the means.
-
-Only the summary of a run and what its ``RunGroup`` names stay in memory; the fates of hundreds of
-runs would fill it. They are written to files by the process that makes the run.
+by seed. Fates are written to files by the process that makes the run: they would fill the memory.
 """
 
 import dataclasses
@@ -16,18 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.experiments import parallel
 from wharfinger.experiments.statistics import MeanInterval, interval
 from wharfinger.files.tabular import csv_text
+from wharfinger.model.arrays import Array
 from wharfinger.model.workload import WorkloadType
 from wharfinger.simulator.results.outcome import JobOutcome, Outcome, Series
 from wharfinger.simulator.run import RunSpec
 
 Run = Callable[[RunSpec], Outcome]
 """Simulates one run; a module's function."""
-Array = NDArray[np.float64]
 JOB_COLUMNS = ("case", "policy", "seed", *(each.name for each in dataclasses.fields(JobOutcome)))
 
 
@@ -35,11 +31,8 @@ JOB_COLUMNS = ("case", "policy", "seed", *(each.name for each in dataclasses.fie
 class RunGroup:
     """Policies that run on the same draws, and what is kept of their runs.
 
-    Attributes:
-        specs: One per policy, equal in all else. Series are kept of the first seed only: they are
-            for pictures.
-        fields: Fields of fates whose values are kept.
-        derived: Numbers to add to the summary; functions of a module.
+    ``specs`` differ in policy alone; series are kept of the first seed only. ``fields`` are those
+    of fates whose values are kept, ``derived`` numbers to add to the summary, by module functions.
     """
 
     name: str
@@ -50,12 +43,9 @@ class RunGroup:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptRun:
-    """What is kept of a run.
+    """What is kept of a run: the report's and the derived numbers, and series if requested.
 
-    Attributes:
-        summary: The report's numbers, and the derived ones.
-        values: By field of fates, of all workloads but best-effort ones.
-        series: Over time, if requested.
+    ``values`` are by field of fates, of all workloads but best-effort ones.
     """
 
     scenario: str
@@ -70,10 +60,8 @@ class KeptRun:
 class Compared:
     """One policy, with its settings in the name, and its runs by seed.
 
-    Attributes:
-        metrics: By the summary's keys; ``None`` = no run had a value.
-        difference: From the first policy, over the seeds where both have a value; empty for the
-            first itself.
+    Numbers are by the summary's keys; ``None`` = no run had a value. ``difference`` is from the
+    first policy, over the seeds where both have a value; empty for the first itself.
     """
 
     name: str
@@ -84,8 +72,7 @@ class Compared:
     def values(self, name: str) -> Array:
         """A field of the fates of all seeds, without missing values."""
         joined = np.concatenate([run.values[name] for run in self.runs])
-        finite: Array = joined[np.isfinite(joined)]
-        return finite
+        return np.asarray(joined[np.isfinite(joined)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,7 +83,6 @@ class Comparison:
     policies: tuple[Compared, ...]
 
     def __getitem__(self, name: str) -> Compared:
-        """The policy of that name."""
         return {policy.name: policy for policy in self.policies}[name]
 
     def series(self) -> dict[str, Series]:
@@ -116,12 +102,12 @@ def compare(
     """Run each policy of each group with the seeds seed, seed + 1, ... and compare.
 
     Args:
-        run: Simulates one; a module's function, since it runs in other processes.
+        run: A module's function, since it runs in other processes.
         groups: What to compare.
         repeats: Number of seeds.
         processes: Limit; ``None`` = one for each CPU. Only with one are times and memory of a run
             its own.
-        progress: Called with the number of runs that are done, and of all.
+        progress: As for ``parallel.each``.
         fates: Directory to make, for a file of each run's fates, named in order.
 
     Raises:

@@ -1,9 +1,9 @@
 """iBench's sources against one another, and what they do to mcf and to memcached.
 
-Source: dissertation 5.4, Figures 5.2 to 5.4, and Paragon's Figure 3. The text has no numbers. It
-says that a source takes evenly more of its resource with its intensity, that two at once hardly
-disturb each other, that mcf slows early under memory capacity and not at all under the network, and
-that memcached answers ever fewer queries in time under the network's source.
+Source: dissertation 5.4, Figures 5.2 to 5.4, and Paragon's Figure 3. Without numbers, it says that
+a source takes evenly more of its resource with its intensity, that two at once hardly disturb each
+other, that mcf slows early under memory capacity and not at all under the network, and that
+memcached answers ever fewer queries in time under the network's source.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -55,7 +55,7 @@ def each(
     Args:
         work: A module's function: it is pickled by its name.
         items: Each is sent to a process.
-        name_of: The name of an item in errors.
+        name_of: For errors.
         processes: Limit; ``None`` = one for each CPU. With one, the work is done in this process.
         progress: Called as the work goes on.
 
@@ -90,19 +90,13 @@ def _elsewhere(
     with _workers(count) as pool:
         with _interrupts_held():
             futures = {pool.submit(_attempt, work, item): at for at, item in enumerate(items)}
-        for future in _as_they_end(futures, report):
-            yield futures[future], _result(future)
-
-
-def _as_they_end(
-    futures: "dict[Future[Result], int]", report: Progress
-) -> "Iterator[Future[Result]]":
-    pending = set(futures)
-    while pending:
-        report(len(futures) - len(pending), len(futures))
-        ended, pending = wait(pending, TICK_SECONDS, FIRST_COMPLETED)
-        yield from sorted(ended, key=futures.__getitem__)
-    report(len(futures), len(futures))
+        pending = set(futures)
+        while pending:
+            report(len(items) - len(pending), len(items))
+            ended, pending = wait(pending, TICK_SECONDS, FIRST_COMPLETED)
+            for future in sorted(ended, key=futures.__getitem__):
+                yield futures[future], _result(future)
+        report(len(items), len(items))
 
 
 def _result(future: "Future[Result]") -> Result:

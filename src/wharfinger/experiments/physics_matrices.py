@@ -1,8 +1,7 @@
 """Is the physics too simple? Matrices drawn from it, compared with measured ones.
 
-No paper has this table. The papers' methods rely on matrices of low rank, and a simulator whose
-matrices have a lower rank than real ones would make them look better than they are. Compared are
-the share of variance in few components, the rest, and the errors of estimators from two entries.
+No paper has this table. The papers' methods rely on matrices of low rank: a simulator whose
+matrices have a lower rank than real ones would make them look better than they are.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -88,14 +87,14 @@ def look(
     numbers = {k: v for item in matrices.items() for k, v in _describe(*item, seed, estimators)}
     for name, truth in worlds.items():
         numbers |= dict(_best_platforms(name, truth, pools))
+    squares = {
+        f"{name}: {HARDWARE[name].cores} cores": _sorted(each) for name, each in pairs.items()
+    }
     return StudyFindings(
         numbers,
         {
             "components": {"drawn": {name: _components(each) for name, each in matrices.items()}},
-            "co-location": {
-                f"{name}: {HARDWARE[name].cores} cores": _sorted(each)
-                for name, each in pairs.items()
-            },
+            "co-location": squares,
             "scale-up": {f"on {HIGH_END}": dict(_speedups(local, pools[Pool.MULTITHREADED]))},
         },
     )
@@ -170,7 +169,8 @@ def _co_located(
     truth: Physics, hardware: Hardware, programs: Sequence[Application], *, sources: bool = False
 ) -> ProgramMatrix:
     """Programs by co-runners, or by sources of interference: performance over alone."""
-    residents = {program.name: _on_half(hardware, program) for program in programs}
+    half = hardware.cores // 2
+    residents = {program.name: at(program, min(program.threads, half)) for program in programs}
     rows: dict[str, dict[str, float]] = {}
     for name, one in residents.items():
         alone = truth.alone(hardware.name, one)
@@ -192,10 +192,6 @@ def _sources(
             source = truth.source(hardware.name, resource, intensity, one)
             if source is not None:
                 yield f"{resource}@{intensity:g}", source
-
-
-def _on_half(hardware: Hardware, program: Application) -> TrueResident:
-    return at(program, min(program.threads, hardware.cores // 2))
 
 
 # --- measured -------------------------------------------------------------------------------
@@ -233,15 +229,13 @@ def _centred(matrix: Matrix) -> Array:
     logs = logs[:, np.isfinite(logs).mean(axis=0) > MIN_MEASURED]
     logs = logs[np.isfinite(logs).all(axis=1)]
     rows, columns = logs.mean(axis=1, keepdims=True), logs.mean(axis=0, keepdims=True)
-    centred: Array = logs - rows - columns + logs.mean()
-    return centred
+    return np.asarray(logs - rows - columns + logs.mean())
 
 
 def component_shares(matrix: Matrix) -> Array:
     """Cumulative shares of the variance of ``_centred`` in its components, largest first."""
     squares = np.linalg.svd(_centred(matrix), compute_uv=False) ** 2
-    shares: Array = np.cumsum(squares) / squares.sum()
-    return shares
+    return np.asarray(np.cumsum(squares) / squares.sum())
 
 
 def spread(matrix: Matrix) -> float:

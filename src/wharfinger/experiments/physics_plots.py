@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.experiments.plots import (
     BUSY,
@@ -16,12 +15,12 @@ from wharfinger.experiments.plots import (
     draw_lines,
     shares,
 )
+from wharfinger.model.arrays import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Array = NDArray[np.float64]
 T = TypeVar("T")
 Panels = Mapping[str, Mapping[str, T]]
 """By panel and by name."""

@@ -1,8 +1,7 @@
 """Pictures of simulated runs, as PNG and SVG, and the style of all pictures.
 
-Lines are labelled directly (``labels.py``). Lines that differ in colour differ in lightness or
-dashes as well, for prints in grey. Letters are sized for a picture at half of a page's width.
-matplotlib is an extra, imported when something is drawn. Titles say in words what is shown.
+Lines that differ in colour differ in lightness or dashes as well, for prints in grey. Letters are
+sized for a picture at half of a page's width. matplotlib is an extra, imported when needed.
 """
 
 import contextlib
@@ -11,18 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.errors import Unavailable
-from wharfinger.experiments import labels
 from wharfinger.experiments.statistics import MeanInterval
+from wharfinger.model.arrays import Array
 from wharfinger.simulator.results.outcome import Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.text import Text
+    from matplotlib.transforms import Bbox
 
-Array = NDArray[np.float64]
 Curve = tuple[Sequence[float] | Array, Array]
 """Horizontal and vertical values."""
 
@@ -76,6 +76,10 @@ SHORT = 8
 """Characters of a short name."""
 MIN_SHOWN = 0.05
 """Percent of the time."""
+PLACES = 160
+"""Positions to try for a label on a line."""
+MARGIN_PIXELS = 2.0
+"""Around such a label."""
 
 
 # --- shared by all pictures -----------------------------------------------------------------
@@ -110,7 +114,7 @@ def canvas(
         for axes in panels if on_lines else ():
             if axes.get_legend() is None:
                 named = [line for line in axes.lines if not str(line.get_label()).startswith("_")]
-                labels.on_lines(axes, named)
+                _label_lines(axes, named)
 
 
 def draw_lines(axes: "Axes", lines: "Mapping[str, Curve]") -> None:
@@ -156,6 +160,79 @@ def _style(mpl: Any) -> Iterator[None]:
         mpl.rcdefaults()  # Not the user's own style.
         mpl.rcParams.update(STYLE)
         yield
+
+
+# --- labels on lines, where they are furthest from one another -----------------------------------
+
+
+def _label_lines(axes: "Axes", lines: "Sequence[Line2D]") -> None:
+    """Write each visible line's label on it; the axes must not change afterwards."""
+    across = np.linspace(axes.bbox.x0, axes.bbox.x1, PLACES)
+    heights = np.array([_heights(axes, line, across) for line in lines])
+    placed: list[Bbox] = []
+    for number, line in enumerate(lines):
+        text = axes.text(
+            0.0,
+            0.0,
+            str(line.get_label()),
+            color=line.get_color(),
+            fontsize=11,
+            horizontalalignment="center",
+            verticalalignment="center_baseline",
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.9},
+            zorder=line.get_zorder() + 1,
+        )
+        box = _place(text, axes, across, heights, number, placed)
+        if box is None:
+            text.remove()
+            continue
+        placed.append(box)
+        centre = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+        x, y = axes.transData.inverted().transform(centre)
+        text.set_position((float(x), float(y)))
+
+
+def _heights(axes: "Axes", line: "Line2D", across: Array) -> Array:
+    """Of a line at these positions, in pixels; NaN outside of the line or the axes."""
+    points = line.get_transform().transform(np.column_stack(line.get_data()))
+    points = points[np.isfinite(points).all(axis=1)]
+    if not len(points):
+        return np.full(len(across), np.nan)
+    heights = np.interp(across, points[:, 0], points[:, 1], left=np.nan, right=np.nan)
+    box = axes.bbox
+    return np.where((heights >= box.y0) & (heights <= box.y1), heights, np.nan)
+
+
+def _place(
+    text: "Text", axes: "Axes", across: Array, heights: Array, number: int, placed: "Sequence[Bbox]"
+) -> "Bbox | None":
+    size = text.get_window_extent().padded(MARGIN_PIXELS)
+    best, least = None, np.inf
+    for x in across:
+        beneath = np.abs(across - x) <= size.width / 2
+        own = heights[number][beneath]
+        if np.isnan(own).any():
+            continue
+        to_x, to_y = x - (size.x0 + size.x1) / 2, own.mean() - (size.y0 + size.y1) / 2
+        box = size.translated(to_x, to_y)
+        cost = _cost(box, axes, own, np.delete(heights, number, axis=0)[:, beneath], placed)
+        if cost < least:
+            best, least = box, cost
+    return best
+
+
+def _cost(box: "Bbox", axes: "Axes", own: Array, others: Array, placed: "Sequence[Bbox]") -> float:
+    """Penalties: outside of the axes, on labels or other lines, on a steep piece, near lines."""
+    inside, half_height = axes.bbox, box.height / 2
+    if np.any(box.min < inside.min) or np.any(box.max > inside.max):
+        return 1e6
+    on_labels = box.count_overlaps(placed)
+    away = np.abs(others - own.mean())
+    on_lines = float((away < half_height).mean(axis=1).sum()) if len(others) else 0.0
+    near = np.nanmin(away, initial=10 * half_height) if others.size else 0.0
+    free = min(1.0, float(near) / (4 * half_height))
+    steep = float(np.ptp(own)) / half_height
+    return 100 * on_labels + 2 * on_lines + 0.15 * steep - 0.5 * free
 
 
 # --- runs -----------------------------------------------------------------------------------
@@ -228,7 +305,8 @@ def utilization(series: Mapping[str, Series], title: str) -> "Figure":
                 rasterized=True,  # Tens of thousands of rectangles would make a large file.
             )
             axes.grid(visible=False)
-            axes.set_title(f"{name}: {_mean(one):.0%} of CPU used")
+            mean = np.average(one.utilization.mean(axis=0), weights=np.diff(one.edges))
+            axes.set_title(f"{name}: {mean:.0%} of CPU used")
             _server_axis(axes, one.groups)
             axes.patch.set(hatch="////", facecolor="white")  # After the end of the run.
         bar = figure.colorbar(
@@ -238,10 +316,6 @@ def utilization(series: Mapping[str, Series], title: str) -> "Figure":
         bar.set_ticks([0, 0.5, 1], labels=["0", "50", "100"])
         bar.outline.set_visible(False)
     return figure
-
-
-def _mean(one: Series) -> float:
-    return float(np.average(one.utilization.mean(axis=0), weights=np.diff(one.edges)))
 
 
 def _server_axis(axes: "Axes", groups: Sequence[str]) -> None:
@@ -299,17 +373,14 @@ def _over_time(
 
 def _time_unit(longest: float) -> tuple[str, float]:
     """Name and seconds of the largest unit of which the longest run takes at least three."""
-    for name, seconds in (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)):
-        if longest >= 3 * seconds:
-            return name, seconds
-    return "s", 1.0
+    units = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0))
+    return next((unit for unit in units if longest >= 3 * unit[1]), ("s", 1.0))
 
 
 def latency(series: Mapping[str, Series], title: str) -> "Figure":
     """Share of time with latencies above multiples of the bound, one line per policy.
 
     Latencies are at the percentile that the target bounds; services without a bound are left out.
-    The axis of shares is logarithmic, to show the slowest part of the time.
     """
     bounds = {name: each for one in series.values() for name, each in one.bounds_seconds.items()}
     slower = {name: slower_than(one, bounds) * 100 for name, one in series.items()}

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.experiments import physics_plots
 from wharfinger.experiments.ground_truth import (
@@ -21,6 +20,7 @@ from wharfinger.experiments.ground_truth import (
     mean_curve,
     pooled,
 )
+from wharfinger.model.arrays import Array
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application, WorkingSet
@@ -69,7 +69,6 @@ TABLE2: Mapping[tuple[str, str], tuple[float, float, float]] = {
     ("mongodb", "in-memory-analytics"): (0.9806, 0.9860, 0.6854),
 }
 _Set = tuple[str, ...]
-_Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,10 +82,10 @@ class Additivity:
         batch: By degree, performance of the batch programs in the sets.
     """
 
-    errors: Mapping[int, _Array]
+    errors: Mapping[int, Array]
     censored: Mapping[int, float]
-    curve: _Array
-    batch: Mapping[int, _Array]
+    curve: Array
+    batch: Mapping[int, Array]
 
 
 def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> StudyFindings:
@@ -97,19 +96,13 @@ def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> Stud
         for truth in [world(regime, seed, bandwidth, whims=whims)]
         for name in services
     }
-    return StudyFindings(
-        dict(_numbers(world(regime, seed, 1.0), sums)),
-        {
-            "additivity": {
-                name: {
-                    f"{degree} neighbors": 100 * errors
-                    for degree, errors in sums[name].errors.items()
-                }
-                for name in PYTHIA_SERVICES
-            },
-            "bubble": {"QoS beside it": {name: (SIZES, sums[name].curve) for name in SERVICES}},
-        },
-    )
+    percent = {
+        name: {f"{degree} neighbors": 100 * each for degree, each in sums[name].errors.items()}
+        for name in PYTHIA_SERVICES
+    }
+    curves = {name: (SIZES, sums[name].curve) for name in SERVICES}
+    numbers = dict(_numbers(world(regime, seed, 1.0), sums))
+    return StudyFindings(numbers, {"additivity": percent, "bubble": {"QoS beside it": curves}})
 
 
 def world(regime: Regime, seed: int, bandwidth: float, *, whims: bool = False) -> Physics:
@@ -171,7 +164,6 @@ def sets_of(names: Sequence[str], degree: int, seed: int) -> list[_Set]:
 
 
 def _asked(truth: Physics, name: str) -> TrueResident:
-    """A service under its load."""
     idle = at(truth.applications[name], CPUS, load_per_second=0.0)
     return replace(idle, load_per_second=LOAD * truth.alone(PLATFORM, idle))
 

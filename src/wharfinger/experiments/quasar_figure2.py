@@ -1,8 +1,7 @@
-"""Quasar's Figure 2: what platforms, interference, allocations and data do to two applications.
+"""Quasar's Figure 2 (with 2.2 and Table 1): what the system does to Hadoop and to memcached.
 
-Source: Quasar 2.2, Figure 2 and Table 1. A Hadoop job runs on every server, with every allocation,
-pattern of interference and data set. A memcached's curve of latency by throughput has its knee
-elsewhere under each. The largest ratios are published.
+A Hadoop job runs on every server, with every allocation, pattern of interference and data set. A
+memcached's curve of latency by throughput has its knee elsewhere under each.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,8 +86,8 @@ def look(regime: Regime, seed: int, jobs: int = JOBS) -> StudyFindings:
         numbers[f"hadoop/{name}/largest"] = max(values)
     numbers |= dict(_of_spark(regime, seed))
     for panel, loads in knees.items():
-        ratio = _ratio([load for load in loads.values() if load > NO_KNEE])
-        numbers[f"memcached/{panel}/knee-ratio"] = ratio
+        usable = [load for load in loads.values() if load > NO_KNEE]
+        numbers[f"memcached/{panel}/knee-ratio"] = _ratio(usable)
     curves = {panel: service.curves(panels[panel], knees[panel]) for panel in SHOWN}
     return StudyFindings(numbers, {"hadoop": violins[0], "memcached": curves})
 

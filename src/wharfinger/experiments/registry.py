@@ -9,11 +9,7 @@ from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
 from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
 from wharfinger.experiments.quasar_figure2 import QUASAR_FIGURE2
-from wharfinger.experiments.run_experiments import (
-    MEASURED_GAVEL,
-    PAPERS_SCENARIOS,
-    PARAGON_FIGURE2,
-)
+from wharfinger.experiments.run_experiments import MEASURED_GAVEL, PAPERS_SCENARIOS, PARAGON_FIGURE2
 from wharfinger.experiments.runs import RunExperiment
 
 Experiment = RunExperiment | GroundTruthStudy

@@ -37,12 +37,9 @@ SERIES = {"utilization": plots.utilization, "cores": plots.cores, "latency": plo
 
 @dataclass(frozen=True, slots=True)
 class RunMeasure:
-    """A number of each run.
+    """A number of each run, by its key in the report; ``of`` computes one that is not there.
 
-    Attributes:
-        key: In the report (docs/simulator.md), or a new one.
-        better: 1 = higher is better, -1 = lower; 0 = neither.
-        of: Computes it from the outcome if the report does not have it; a module's function.
+    ``better``: 1 = higher is better, -1 = lower; 0 = neither.
     """
 
     key: str
@@ -73,9 +70,7 @@ class Figure:
         kind: ``"ranked"``: a field of each workload's fate, from worst to best. ``"bars"``: a
             measure's means, with the published ones. ``"utilization"``: a heat map of servers
             over time. ``"cores"``: CPUs over time. ``"latency"``: over its bound.
-        name: Of the file.
         of: The field, or the measure.
-        label: Of the axis.
         scenarios: A pattern of names.
         policies: Empty = all.
     """
@@ -154,10 +149,8 @@ class RunExperiment:
     @property
     def takes(self) -> frozenset[str]:
         """The options for the cluster's size, and those that its scenarios need."""
-        needed = {"regime"} if self.regimes else set()
-        return frozenset(
-            {"servers", "workloads"} | needed | ({"tables"} if self._on_tables else set())
-        )
+        needed = {"regime": self.regimes, "tables": self._on_tables}
+        return frozenset({"servers", "workloads"} | {name for name, on in needed.items() if on})
 
     @property
     def _on_tables(self) -> bool:
@@ -261,9 +254,7 @@ class RunExperiment:
     # --- rows and notes ---------------------------------------------------------------------
 
     def _published(self, scenario: str, policy: str, measure: str) -> float | None:
-        numbers = {
-            (each.scenario, each.policy, each.measure): each.value for each in self.published
-        }
+        numbers = {(p.scenario, p.policy, p.measure): p.value for p in self.published}
         return numbers.get((scenario, policy, measure))
 
     def _rows(self, comparisons: _Comparisons) -> Iterator[ResultRow]:

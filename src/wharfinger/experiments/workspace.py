@@ -35,12 +35,9 @@ class Input:
 
 
 class Workspace:
-    """One experiment's folder.
+    """One experiment's folder, empty at first, and the files that the experiment reads.
 
-    Attributes:
-        folder: Exists, empty at first.
-        inputs: Files that the experiment reads.
-        fates: Directory for a file of each run's fates; ``None`` = the folder is removed later.
+    ``fates`` is the directory for a file of each run's fates; ``None`` = the folder is removed.
     """
 
     def __init__(self, folder: Path, *, kept: bool = False) -> None:
@@ -59,7 +56,11 @@ class Workspace:
         if keep:
             copies.mkdir(exist_ok=True)
         for path in paths:
-            self.inputs.append(_read(path, copies / path.name if keep else None))
+            content = path.read_bytes()
+            if keep:
+                (copies / path.name).write_bytes(content)
+            digest = hashlib.sha256(content).hexdigest()
+            self.inputs.append(Input(path.name, str(path), len(content), digest, keep))
         return copies if keep else directory.absolute()
 
     def write(self, name: str, text: str) -> Path:
@@ -68,14 +69,6 @@ class Workspace:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         return path
-
-
-def _read(path: Path, copy: Path | None) -> Input:
-    content = path.read_bytes()
-    if copy is not None:
-        copy.write_bytes(content)
-    digest = hashlib.sha256(content).hexdigest()
-    return Input(path.name, str(path), len(content), digest, copy is not None)
 
 
 @contextlib.contextmanager
