@@ -72,14 +72,9 @@ def policies() -> tuple[str, ...]:
 
 
 def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts: str) -> Estimates:
-    """The policy of a name, with what it needs.
+    """The policy of a name, perhaps with settings in brackets, with what it needs.
 
-    Args:
-        spec: One of ``policies()``, perhaps with settings in brackets.
-        setup: The run's world.
-        seed: Of the run's streams.
-        confidence: With which a target must be reached.
-        parts: Others than the policy's own, as ``make_policy`` takes them; empty = its own.
+    ``parts`` are others than the policy's own, as ``make_policy`` takes them; empty = its own.
 
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.

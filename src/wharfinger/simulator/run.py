@@ -89,12 +89,8 @@ class RunSpec:
         policy: Name in ``wharfinger.simulator.policies``, perhaps with settings in brackets.
         admission: Another one than the policy's own; empty = its own. So are ``adaptation``,
             ``contention`` and ``provisioning``.
-        seed: Of every stream.
         regime: Calibration of the physics; ``None`` = as the scenario says.
         servers: How many; ``None`` = as the scenario says. So are ``workloads``.
-        confidence: With which a target must be reached.
-        series: Whether to keep what pictures over time need.
-        record: File for the log of the run; ``None`` = none is kept.
         explain: A workload that will be asked for; empty = none.
         keep_ended: Records of ended workloads that the core keeps: their fates are in accounts.
     """
@@ -200,10 +196,6 @@ class TimedPlacement:
 
 class Simulation:
     """One run of a setup.
-
-    Args:
-        setup: The world.
-        spec: Policy, seed, and what is wanted of the run.
 
     Attributes:
         driver: Its core, log and ports; another core may take its place.
@@ -386,7 +378,6 @@ class Simulation:
         self._expect_arrival()
 
     def _leave(self, job: Job) -> None:
-        """A service is wanted no more; one that runs has ended by itself."""
         if self.cluster.accounts[job.name].ended_at is not None:
             return
         record = self.manager.state.workloads.get(job.name)
@@ -449,7 +440,6 @@ class Simulation:
         )
 
     def _done_share(self) -> float:
-        """By arrivals and ends, each half."""
         total = max(1, len(self.setup.jobs))
         ended = sum(a.ended_at is not None for a in self.cluster.accounts.values())
         return (self._next_job + ended) / (2 * total)

@@ -35,13 +35,8 @@ class Ledger:
 
     Attributes:
         present: How many starts, runs and profiling plans are under way.
-        capacity: CPU of the servers that are there.
-        allocated: CPU that is allocated.
-        used: CPU that does something.
         busy: Servers with a resident.
-        sums: From ``begin`` on.
         marked: Sums up to the last ``mark``: what comes after the last end does not count.
-        recorder: Is told of every change; ``None`` = none.
     """
 
     present: int = 0

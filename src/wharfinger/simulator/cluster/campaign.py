@@ -31,15 +31,7 @@ INJECTED_MILLICPUS = 2000
 
 
 class Campaign:
-    """One setup's training set.
-
-    Args:
-        setup: With the training set, the platforms and how well is measured.
-        streams: For errors of measurement.
-        reference: Platform on which all but heterogeneity is measured.
-        columns: Allocations there, ascending.
-        most_servers: Of one program.
-    """
+    """One setup's training set; all but heterogeneity is measured on the ``reference`` platform."""
 
     def __init__(
         self,
@@ -96,10 +88,7 @@ class Campaign:
                 yield _server(f"{name}/{number}", platform)
 
     def _job(self, application: str) -> Job:
-        """A copy of one that comes, or one that only the training set has.
-
-        Under a name of its own: measurements here err otherwise than later ones.
-        """
+        """A copy under a name of its own: measurements here err otherwise than later ones."""
         job, copied = self._jobs.get(application), Profile(ProfileMode.COPY)
         if job is not None:
             type_ = WorkloadType.SINGLE_NODE if job.best_effort else job.workload.type
@@ -131,7 +120,6 @@ class Campaign:
         )
 
     def _further(self, job: Job) -> Iterator[FurtherRun]:
-        """Other platforms, as much as each has; and more servers of the reference."""
         most = self._columns[-1]
         for name, platform in self._platforms.items():
             if name != self._reference and self._fits(name, job):

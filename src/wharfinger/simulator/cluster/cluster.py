@@ -121,7 +121,6 @@ class SimulatedCluster(SimulatedServers):
         return seconds + (costs.move_seconds if run.account.first_run_at is not None else 0.0)
 
     def _begin(self, run: SimulatedRun) -> None:
-        """The program is there: it runs from now on."""
         run.handle = 0
         account = run.account
         why = self._why_gone(run.placements)
@@ -176,7 +175,6 @@ class SimulatedCluster(SimulatedServers):
                 self._say(report)
 
     def _without_job(self, key: str, workload: Workload) -> SimulatedRun:
-        """Stands for a start that never was one."""
         job = Job(workload, "")
         run = self._runs[key] = SimulatedRun(key, job, Account(job, self.now, (0.0,)), ())
         return run

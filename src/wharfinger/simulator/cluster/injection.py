@@ -41,12 +41,8 @@ class Probes:
     ) -> Entry:
         """The least intensity at which a source slows the probe as much, 0 to 100.
 
-        Args:
-            platform: Where.
-            resource: The source's.
-            beside: The workload, of which its CPUs count.
-            ratios: The probe's rate beside it over that alone, of each look.
-            noise: Standard deviation of the logarithm of one look.
+        ``ratios`` are the probe's rate beside the workload over that alone, one of each look, and
+        ``noise`` is the standard deviation of the logarithm of one look.
         """
         curve = self._curve(platform, resource, beside)
         ratio, error = fmean(ratios), noise / math.sqrt(len(ratios))

@@ -26,11 +26,7 @@ MEASURES = 20
 
 
 class Meters:
-    """Measures workloads; ``tell`` takes a report, and in how many seconds it is told.
-
-    Attributes:
-        noise: Standard deviation of the logarithm of a measurement.
-    """
+    """Measures workloads; ``noise`` is the standard deviation of a measurement's logarithm."""
 
     def __init__(
         self,

@@ -52,17 +52,6 @@ class PlanUnderWay:
 
     Steps are noted, and take effect when the next reading begins: what runs on unchanged is not
     stopped.
-
-    Args:
-        cluster: Where.
-        action: That asked for it.
-        job: What is profiled.
-        probes: What a probe shows of each source.
-        killed: Is told why a run was killed.
-
-    Attributes:
-        handle: The event of the reading's end.
-        observations: So far.
     """
 
     def __init__(
@@ -190,7 +179,6 @@ class PlanUnderWay:
         return Stretch(1.0, _performance(self._runs[0]))
 
     def _read_sample(self, step: Inject) -> Stretch:
-        """Of the workload beside a source, and of the probe that the source is."""
         seen = [
             self._cluster.meters.error(
                 run.rate, run.job.name, step.resource.value, self._sample, at
@@ -244,7 +232,6 @@ class PlanUnderWay:
         queue: Queue = ONE_AT_A_TIME,
         core_of: str = "",
     ) -> None:
-        """A run that belongs to no workload."""
         cluster, load = self._cluster, 0.0
         now = cluster.now
         if job.load is not None:
@@ -266,7 +253,6 @@ class PlanUnderWay:
         cluster.settle_in(run, places)
 
     def _check_room(self, step: RunAt) -> None:
-        """Refuse where memory is not enough for the workload and a known program."""
         machine = self._cluster.machines[self.plan.server]
         residents = [part.resident for part in machine.parts if part.resident is not None]
         names = [self._job.application, step.known] if step.cpu_millicpus else [step.known]
@@ -275,7 +261,6 @@ class PlanUnderWay:
             raise DoesNotFit("it does not fit beside the residents")
 
     def _begin_source(self, step: Inject) -> None:
-        """Run the source beside the workload."""
         part = self._runs[0].parts[0]
         machine, beside = part.machine, part.resident
         assert beside is not None
@@ -428,7 +413,6 @@ def _work_quantity(job: Job) -> Quantity:
 
 
 def _performance(run: SimulatedRun) -> dict[Quantity, float]:
-    """Alone at one allocation; of a service, what it could answer."""
     if run.job.load is None:
         return {Quantity.RATE: _mean_rate(run)}
     latency = service_values(run)[Quantity.LATENCY]

@@ -13,13 +13,7 @@ JOINS = 7
 
 
 class SimulatedProvisioner:
-    """Gives servers like those of the scenario, after a while.
-
-    Args:
-        cluster: That they join.
-        setup: With the platforms that there are, and how long a server takes to come.
-        tell: Is told what becomes of an order.
-    """
+    """Gives servers like those of the scenario, after a while; ``tell`` gets the answers."""
 
     def __init__(
         self, cluster: SimulatedCluster, setup: Setup, tell: Callable[[ev.Report], None]

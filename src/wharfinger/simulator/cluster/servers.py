@@ -36,25 +36,7 @@ Listener = Callable[[ev.Report], None]
 
 
 class SimulatedServers:
-    """Servers, their residents, and who is told what happens.
-
-    Args:
-        loop: The clock.
-        truth: How fast everything really is.
-        servers: That are there from the beginning.
-        jobs: What a workload that is started really is.
-        streams: For starts, noise and faults.
-        costs: What takes time.
-        faults: What goes wrong.
-        measuring: How well performance is seen.
-        capabilities: What its engines say that they can do.
-
-    Attributes:
-        jobs: By name.
-        accounts: What became of each job that was handed in, by name.
-        ledger: What the whole cluster has and uses, over time.
-        machines: The servers that are there, by name.
-    """
+    """Servers, their residents, and who is told what happens."""
 
     def __init__(
         self,
@@ -188,7 +170,6 @@ class SimulatedServers:
                 self._end(run, ev.WorkloadFinished(run.key, None, 9, "out-of-memory"))
 
     def _end(self, run: SimulatedRun, report: ev.Report) -> None:
-        """It is over, in this way."""
         if run.end is not None:
             return
         run.settle(self.now)
@@ -266,7 +247,6 @@ class SimulatedServers:
             run.handle = 0
 
     def _reach(self, run: SimulatedRun) -> None:
-        """A phase of its work is done, or all of it."""
         if run.phase == len(run.job.phases):
             self._complete(run)
             return

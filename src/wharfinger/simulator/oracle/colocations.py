@@ -27,8 +27,6 @@ class Member:
     """A resident of a server, or a newcomer.
 
     Attributes:
-        record: The manager's; ``None`` = a newcomer.
-        best_effort: It shares what the others leave.
         number: Stands for ``resident``.
         part: Of all that it does, what it is to do here.
         level: Its value, over all phases, over that of the phase that is looked at.
@@ -72,13 +70,7 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class ServerMembers:
-    """The residents of one server.
-
-    Attributes:
-        keys: Of their starts.
-        values: What each of them does now.
-        since: When what they have done was added up last.
-    """
+    """The residents of one server; ``since`` = when what they have done was added up last."""
 
     platform: str
     keys: tuple[str, ...] = ()
@@ -92,7 +84,6 @@ class NewcomerEffect:
     """A newcomer among the residents of a server.
 
     Attributes:
-        value: Its own there.
         missed: How many residents would miss targets that they would keep without it.
         lost: Of the logarithm of the residents' performance, their sum.
     """
@@ -103,11 +94,7 @@ class NewcomerEffect:
 
 
 class Colocations:
-    """The residents of all servers.
-
-    Attributes:
-        parts: Of those on several servers: what they are to do on each, by name and server.
-    """
+    """The residents of all servers; ``parts`` = what those on several are to do on each."""
 
     def __init__(self, knowledge: Knowledge, residents: ResidentsOf) -> None:
         self._knowledge, self._residents = knowledge, residents
@@ -238,7 +225,6 @@ class Colocations:
         }
 
     def _shared_out(self, platform: str, members: Sequence[Member]) -> list[int]:
-        """Numbers where best-effort work has its part of what the others leave."""
         left = float(self._knowledge.real_millicpus[platform])
         left -= sum(m.resident.cpu_millicpus for m in members if not m.best_effort)
         sharing = [member for member in members if member.best_effort]

@@ -33,7 +33,6 @@ class Wants:
         asked_per_second: Of a service: the most that its target has it answer; 0 = it is none.
         kept: Share of that which it has to answer.
         sized: It gets the least that reaches its target; else all CPUs that it can use.
-        bound: Of a service's latency; ``None`` = none.
     """
 
     job: Job

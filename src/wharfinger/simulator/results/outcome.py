@@ -28,12 +28,9 @@ class Fate:
         end: The phase in which the manager has it at the end of the run; ``"unfinished"`` where
             it had not ended.
         platform: On which it did most; empty = it never ran.
-        submitted_at: Seconds from the run's beginning.
-        ended_at: The same of its end; ``None`` = it had not ended.
         wait_seconds: Until it ran first; to the end of the run where it never did.
         performance: 1 = alone on its best platform; 0 where it failed.
         target_performance: Achieved over target, at most 1; ``None`` = it has no target.
-        kept: Whether its target was kept within the tolerance.
         platform_loss: As above; so are the other losses.
     """
 
@@ -90,8 +87,6 @@ class Outcome:
 
     Attributes:
         summary: The report's numbers by their stable keys, in the order in which they are shown.
-        fates: In order of arrival.
-        series: Over time; ``None`` = it was not asked for.
         notes: What a reader should know of how its world was made, a sentence each.
     """
 

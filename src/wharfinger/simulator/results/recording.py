@@ -32,9 +32,7 @@ class Recording:
     def open(cls, path: Path, run: Mapping[str, object]) -> "Iterator[Recording]":
         """Write to a file, which is there under its name only once all is written.
 
-        Args:
-            path: The file.
-            run: What the run is, as ``read_recording`` gives it back.
+        ``run`` is what ``read_recording`` gives back.
 
         Raises:
             InvalidInput: It can't be written there.

@@ -95,7 +95,6 @@ def _over_target(account: Account, seconds: float, *, finished: bool) -> float:
 
 
 def _service(account: Account, now: float, *, failed: bool) -> tuple[float, Losses]:
-    """Over the time for which it is wanted."""
     wanted = min(account.job.lifetime_seconds, now - account.submitted_at)
     if wanted <= 0 or (failed and account.running_seconds <= 0):
         return 0.0, (0.0, 0.0, 0.0, 1.0)
@@ -117,13 +116,8 @@ def summarise(
 ) -> dict[str, float | int | None]:
     """The report's numbers.
 
-    Args:
-        fates: Of all that were submitted.
-        sums: Of the cluster's levels, from ``began`` to ``ended``.
-        began: The first arrival, in seconds.
-        ended: When the last had ended.
-        ideal_seconds: The same span, had each job run alone on its best platform at once.
-        effort: What the run has cost.
+    ``sums`` are from ``began``, the first arrival, to ``ended``; ``ideal_seconds`` is the same
+    span, had each job run alone on its best platform at once.
     """
     wanted = [fate for fate in fates if fate.type != "best-effort"]
     fillers = [fate.performance for fate in fates if fate.type == "best-effort"]
@@ -179,7 +173,6 @@ def ideal_seconds(
 
 
 def _ideal(job: Job, best: Callable[[str], float]) -> float:
-    """Seconds that a job takes, or is wanted, where every phase is at its best."""
     phases = job.all_phases
     rates = [best(phase.application) for phase in phases]
     if job.work == inf or min(rates) <= 0:

@@ -85,13 +85,7 @@ class Recorder:
         histogram[np.searchsorted(LATENCY_EDGES_SECONDS, latency_seconds)] += seconds
 
     def series(self, jobs: Mapping[str, Job], fates: Sequence[Fate], ended: float) -> Series:
-        """All of it, over the whole run.
-
-        Args:
-            jobs: By name.
-            fates: What became of them.
-            ended: The end of the run, in seconds.
-        """
+        """All of it, from the beginning of the run to ``ended``, in seconds."""
         edges = np.linspace(0.0, max(ended, 1e-9), BINS + 1)
         names = list(self._used)
         per_server = np.array([self._used[name].means(edges) for name in names])
@@ -123,7 +117,6 @@ def _bound(job: Job) -> float | None:
 def _wanted(
     jobs: Mapping[str, Job], fates: Sequence[Fate], ended: float
 ) -> list[tuple[float, float]]:
-    """When workloads come and go, with the CPU that they could use."""
     changes = []
     for fate in fates:
         job = jobs[fate.name]
@@ -139,7 +132,6 @@ def _wanted(
 def _grouped(
     names: Sequence[str], rows: NDArray[np.float64], capacities: NDArray[np.float64]
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Utilisation by server, or by so many neighbors in the list together."""
     size = max(1, -(-len(names) // MOST_GROUPS))
     starts = np.arange(0, len(names), size)
     if not len(names):

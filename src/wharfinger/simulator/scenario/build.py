@@ -109,7 +109,6 @@ def _read(
 
 
 def _servers(world: World) -> Iterator[Server]:
-    """Named by platform and number."""
     cpu_promised, memory_promised = world.promised
     taken: set[str] = set()
     for group in world.groups:
@@ -221,7 +220,6 @@ def _from_trace(
 
 
 def _undisturbed(scenario: Scenario, groups: Sequence[ServerGroup]) -> Undisturbed:
-    """The ground truth of classes, in which an application has the same numbers everywhere."""
     meant: dict[str, tuple[int, float | None]] = {}
     for each in scenario.population:
         per_cpu = None if each.load is None else each.per_cpu
@@ -263,7 +261,6 @@ def _applications(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _from_physics(scenario: Scenario, servers: int | None, streams: Streams) -> World:
-    """Of named platforms, and of pools drawn from the streams' seed."""
     regime = find_regime(scenario.regime)
     groups = tuple(_of_hardware(scenario))
     hardware = [HARDWARE[group.platform] for group in groups]
@@ -323,7 +320,6 @@ def _pool(each: PopulationClass, regime: Regime, streams: Streams) -> tuple[Appl
 
 
 def _needs(app: Application, each: PopulationClass, hardware: list[Hardware]) -> tuple[int, int]:
-    """CPU and memory that it can use of one server, at most those of the largest."""
     threads = min(app.threads, max(one.cores for one in hardware))
     largest = max(one.memory_bytes for one in hardware)
     data = app.data_bytes / max(1, each.scale.max_servers)
@@ -335,7 +331,6 @@ def _needs(app: Application, each: PopulationClass, hardware: list[Hardware]) ->
 
 
 def _check_memory(world: World) -> None:
-    """Refuse a class with workloads that no server holds."""
     largest = max(group.memory_bytes for group in world.groups)
     for each in world.scenario.population:
         if max(each.memory_bytes) > largest:

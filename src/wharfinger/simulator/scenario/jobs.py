@@ -63,12 +63,9 @@ class Job:
 
     Attributes:
         workload: As its user submits it. Its reservation is what it really needs.
-        application: Its name in the ground truth.
         work: In the ground truth's unit; infinite for services.
         lifetime_seconds: Of a service, from submission, whether it runs or not; else infinite.
         cpu_millicpus: The most that it can use on one server.
-        memory_bytes: That it takes on each server.
-        load: Of a service; ``None`` = it is none.
         stated: What its user would reserve; ``None`` = what it needs.
         phases: After the first, which is ``application``.
     """

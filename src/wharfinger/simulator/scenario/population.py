@@ -35,9 +35,6 @@ class World:
 
     Attributes:
         scenario: With classes and servers filled in.
-        groups: Of servers, as many as run.
-        trace_jobs: The workloads, where a trace states them.
-        notes: What a reader of results should know.
         needs: Of the physics: thousandths of a CPU that each application can use on a server, and
             memory that it takes.
         loads: Of the physics: how much each application loads memory.
@@ -126,7 +123,6 @@ class Draft:
 
 
 def _class_counts(scenario: Scenario, workloads: int | None) -> list[int]:
-    """How many of each class; ``workloads`` in all, unless ``None``."""
     shares = [each.share for each in scenario.population]
     total = scenario.workloads
     if scenario.population[0].count is not None:

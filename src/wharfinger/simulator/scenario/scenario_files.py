@@ -169,7 +169,6 @@ def measured_scenario(directory: str) -> Scenario:
 
 
 def _trace_scenario(where: str) -> Scenario:
-    """A trace in a directory, by its own mapping or the shipped one; or in SWF."""
     path = Path(where)
     if path.is_dir():
         own = path / _MAPPING

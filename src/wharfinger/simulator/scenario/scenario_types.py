@@ -156,7 +156,6 @@ class PopulationClass:
             raise InvalidInput(f"class {self.name}: single-node work has one server; write batch")
 
     def _check_work(self) -> None:
-        """Refuse what only services have."""
         if self.lifetime or self.latency or self.throughput_per_second:
             raise InvalidInput(
                 f"class {self.name}: lifetime and target belong to latency-critical work; "
@@ -288,7 +287,6 @@ _PLAIN = PopulationClass()
 
 
 def _check_pool(each: PopulationClass) -> None:
-    """Refuse what a class's pool states itself, or does not have."""
     if each.pool is None:
         if each.phases or each.pool_size is not None:
             raise InvalidInput(f"class {each.name}: phases and poolSize need a pool; write one")

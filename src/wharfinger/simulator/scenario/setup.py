@@ -114,7 +114,6 @@ def draw_faults(
 
 
 def _merged(outages: Iterable[Outage]) -> list[Outage]:
-    """One where several of a server overlap."""
     merged: list[Outage] = []
     for outage in sorted(outages, key=lambda outage: (outage.server, outage.at_seconds)):
         last = merged[-1] if merged else None
@@ -131,13 +130,9 @@ class Setup:
     """Input of one run.
 
     Attributes:
-        servers: At the beginning.
         jobs: In order of arrival.
         training: Applications that were profiled exhaustively before, for policies that classify.
-        until_seconds: End of the run; ``None`` = when nothing more happens.
         fractional_cpu: Whether CPU is allocated in thousandths; else whole CPUs.
-        max_servers: Of one workload.
-        notes: For readers of results, a sentence each.
         needs: Of the physics: thousandths of a CPU that each application can use on a server, and
             memory that it takes.
     """

@@ -102,7 +102,6 @@ def _spread(job: TraceJob, cpu_millicpus: int) -> TraceJob:
 
 
 def _job(path: Path, number: int, fields: list[str]) -> TraceJob | str:
-    """One line, or why it can't be used."""
     values = _values(path, number, fields)
     processors = values[_ALLOCATED] if values[_ALLOCATED] > 0 else values[_REQUESTED]
     if values[_STATUS] in _PARTS:
@@ -154,7 +153,6 @@ def _servers(path: Path, header: dict[str, str], memory_bytes: int) -> tuple[Tra
 
 
 def _counted(path: Path, header: dict[str, str], name: str) -> int:
-    """A whole number of the header; 0 where it has none."""
     text = header.get(name, "").split(" ")[0].strip()
     if not text or text == "-1":
         return 0

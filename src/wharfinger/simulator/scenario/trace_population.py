@@ -108,7 +108,6 @@ def _class(kind: WorkloadType, servers: int) -> PopulationClass:
 
 
 def _name(text: str, names: Counter[str]) -> str:
-    """A unique workload name, close to the trace's."""
     plain = slug(text)
     names[plain] += 1
     return plain if names[plain] == 1 else f"{plain}-{names[plain]}"

@@ -18,7 +18,6 @@ class TrueResident:
     """A resident of a server, as far as rates there depend on it.
 
     Attributes:
-        application: Its name in the ground truth.
         cpu_millicpus: CPU time per second: its allocation, or for best-effort work its part of what
             the others leave.
         load_per_second: Queries; ``None`` = it is no service.

@@ -138,7 +138,6 @@ def _read(
     *,
     optional: bool = False,
 ) -> dict[K, float]:
-    """Performance by key; a line may be repeated."""
     if optional and not path.exists():
         return {}
     values: dict[K, float] = {}

@@ -17,7 +17,6 @@ class Regime:
     """A calibration.
 
     Attributes:
-        about: One line for the notes of results.
         intensive: Share of drawn programs that are memory-intensive.
         misses: Scale of every program's misses; ``durations`` of every job's duration.
         cpu_overcommit: CPUs that a server promises over those that it has; memory likewise.
