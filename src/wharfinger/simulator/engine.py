@@ -71,7 +71,6 @@ class SimulatedEngine:
         return self._news
 
     def _ring(self) -> None:
-        """Made when it is asked for first."""
         if self._news < 0:
             return
         due = self.cluster.loop.peek()

@@ -1,8 +1,7 @@
 """What stands behind each policy in a simulated run: its planner, and who answers for it.
 
-Baselines need neither. ``quasar`` has what a live manager has: programs that were profiled
-exhaustively before (the scenario's training set, through copies and with a measurement's error),
-a planner, and a classifier. ``oracle`` has the ground truth: as true numbers for the rules of
+Baselines need neither. ``quasar`` has a planner and a classifier, as in a live manager, from the
+scenario's training set. ``oracle`` has the ground truth: as true numbers for the rules of
 ``quasar`` where contention is known between pairs, else it looks itself (``oracle.greedy``).
 """
 
@@ -104,11 +103,7 @@ def _nothing(action: act.ClassifyWorkload) -> ev.Report:
 
 
 class Trained:
-    """What a training set teaches, by the live manager's classifier.
-
-    Raises:
-        InvalidInput: There is no training set.
-    """
+    """What a training set teaches, by the live classifier; ``InvalidInput`` without a set."""
 
     def __init__(self, setup: Setup, streams: Streams) -> None:
         if not setup.training:
@@ -155,7 +150,6 @@ class Trained:
         return {kind: matrix for kind, matrix in made.items() if matrix.columns}
 
     def _rows(self, found: Measurements) -> dict[Aspect, dict[str, Entry]]:
-        """Of one program."""
         quantity = next(q for q in (Quantity.THROUGHPUT, Quantity.RATE) if q in found.performance)
         own = {cpu: e for cpu, e in found.performance[quantity].items() if e.value > 0}
         most = max(own, default=0)
@@ -172,16 +166,13 @@ class Trained:
             Aspect.CAUSED: {source.value: e for source, e in found.caused.items()},
         }
 
-    def _error(self, *what: str | int) -> float:
-        return exp(self._setup.measuring.noise * self._streams.normal("training", *what))
-
     def _pair_matrix(self, names: Sequence[str], platform: str) -> NDArray[np.float64]:
         """(K, K) performance of row beside column over that of row alone; 0 = they do not fit."""
-        matrix = np.zeros((len(names), len(names)))
+        matrix, noise = np.zeros((len(names), len(names))), self._setup.measuring.noise
         for i, one in enumerate(names):
             for j, other in enumerate(names):
-                error = self._error("pair", platform, one, other)
-                matrix[i, j] = pair_rate(self._setup.truth, platform, one, other) * error
+                error = noise * self._streams.normal("training", "pair", platform, one, other)
+                matrix[i, j] = pair_rate(self._setup.truth, platform, one, other) * exp(error)
         return matrix
 
 

@@ -1,7 +1,6 @@
 """One simulated run: the live core, the simulated engine, the loop's clock, and no store.
 
-It does with the simulation's loop what ``Runtime`` does with a clock, a store and a descriptor; the
-core knows no difference. Called by ``simulate``, ``replay`` and the experiments.
+It does what ``Runtime`` does in a live manager; the core knows no difference.
 """
 
 import gc
@@ -57,10 +56,8 @@ LEAST_WAIT_SECONDS = 1e-3
 IDLE_WAKES = 3
 """When nothing runs and nothing arrives, time may pass so often without anything happening."""
 KEEP_ENDED = 1_000
-LOOK_EVERY = 2_000
-"""Events between two looks at how far the run is."""
-MOST = 0.95
-"""Of the workloads: until so many have ended, the cluster is as its users know it."""
+LOOK_EVERY = 2_000  # events between two looks at how far the run is
+MOST = 0.95  # of the workloads: until so many have ended, the cluster is as its users know it
 STALLED_SECONDS = 86_400.0
 """After so long without a decision, while no resident makes progress, a run is over."""
 
@@ -122,11 +119,7 @@ def run(spec: RunSpec, progress: Progress | None = None) -> Outcome:
 
 
 def prepare(spec: RunSpec) -> "Simulation":
-    """The run, ready to begin.
-
-    Raises:
-        InvalidInput: A file, a name or a number of the scenario is wrong.
-    """
+    """The run, ready to begin; ``InvalidInput`` as from ``run``."""
     scenario = in_regime(load_scenario(spec.scenario), spec.regime)
     setup = build(scenario, spec.seed, spec.servers, spec.workloads)
     if spec.explain and not any(job.name == spec.explain for job in setup.jobs):
@@ -293,8 +286,7 @@ class Simulation:
             due = loop.peek()
             if due is None or due > until:
                 break
-            loop.step()
-            self.pump()
+            self.step()
             count += 1
             if count % LOOK_EVERY == 0:
                 if self._is_stalled():

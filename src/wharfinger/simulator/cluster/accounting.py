@@ -1,7 +1,6 @@
-"""What the whole cluster has and uses, summed over time as it changes.
+"""What the whole cluster has and uses, as it changes (levels), and summed over time.
 
-Levels are what is now, sums are levels times seconds. Called at each change; ``results.report``
-reads the sums, ``results.series`` (where it is asked for) the changes themselves.
+``results.report`` reads the sums, ``results.series`` the changes.
 """
 
 from dataclasses import dataclass

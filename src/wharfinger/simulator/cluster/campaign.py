@@ -12,7 +12,7 @@ from wharfinger.core import events as ev
 from wharfinger.errors import WharfingerError
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.platform import Platform, Server
+from wharfinger.model.platform import Server
 from wharfinger.model.profile import FurtherRun, Measurements, ProfilingPlan
 from wharfinger.model.workload import Profile, ProfileMode, Run, Workload, WorkloadType
 from wharfinger.profiling.procedure import PROBE_INTENSITY
@@ -23,11 +23,9 @@ from wharfinger.simulator.scenario.jobs import APPLICATION, Job
 from wharfinger.simulator.scenario.setup import Costs, Setup
 from wharfinger.simulator.truth.ground_truth import TrueResident
 
-SECONDS = 3600.0
-"""Of a plan; offline, no workload waits."""
+SECONDS = 3600.0  # of a plan; offline, no workload waits
 _TRAINING = "training/"
-INJECTED_MILLICPUS = 2000
-"""About so much of the server a copy has while sources run beside it."""
+INJECTED_MILLICPUS = 2000  # about so much of the server a copy has while sources run beside it
 
 
 class Campaign:
@@ -80,12 +78,11 @@ class Campaign:
             if truth.source(self._reference, source, PROBE_INTENSITY, beside) is not None
         )
 
-    # --- pieces ---------------------------------------------------------------------------
-
     def _servers(self) -> Iterator[Server]:
         for name, platform in self._platforms.items():
             for number in range(self._most_servers if name == self._reference else 1):
-                yield _server(f"{name}/{number}", platform)
+                cpu, memory = platform.cpu_millicpus, platform.memory_bytes
+                yield Server(f"{name}/{number}", platform, cpu, memory)
 
     def _job(self, application: str) -> Job:
         """A copy under a name of its own: measurements here err otherwise than later ones."""
@@ -122,16 +119,9 @@ class Campaign:
     def _further(self, job: Job) -> Iterator[FurtherRun]:
         most = self._columns[-1]
         for name, platform in self._platforms.items():
-            if name != self._reference and self._fits(name, job):
+            if name != self._reference and job.memory_bytes <= platform.memory_bytes:
                 cpu = min(most, platform.cpu_millicpus)
                 yield FurtherRun(Setting(name, Configuration(cpu)), (f"{name}/0",))
         for count in range(2, self._most_servers + 1):
             names = tuple(f"{self._reference}/{number}" for number in range(count))
             yield FurtherRun(Setting(self._reference, Configuration(most), count), names)
-
-    def _fits(self, platform: str, job: Job) -> bool:
-        return job.memory_bytes <= self._platforms[platform].memory_bytes
-
-
-def _server(name: str, platform: Platform) -> Server:
-    return Server(name, platform, platform.cpu_millicpus, platform.memory_bytes)

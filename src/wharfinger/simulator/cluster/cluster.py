@@ -1,7 +1,6 @@
 """The simulated cluster: the effects of an engine's actions, as events in the loop.
 
-``simulator.engine`` is the engine on it. Every report goes to one listener; without one, what is
-known is told to the next.
+``simulator.engine`` is the engine on it. Reports go to one listener; a new one is told all.
 """
 
 from functools import cached_property

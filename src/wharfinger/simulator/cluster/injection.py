@@ -15,8 +15,7 @@ from wharfinger.model.profile import Entry
 from wharfinger.profiling.procedure import PROBE_INTENSITY
 from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
 
-DOUBT = 2.0
-"""Standard errors below which a slowed probe is noise."""
+DOUBT = 2.0  # standard errors below which a slowed probe is noise
 _STEP_ERROR = 10.0 / math.sqrt(12)  # a score lies somewhere between two levels
 
 

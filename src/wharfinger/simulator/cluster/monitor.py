@@ -1,7 +1,6 @@
 """What an engine sees of how workloads perform: noisy, late, once a period and server.
 
-Called by ``cluster`` when the manager asks for a workload to be measured. A server is measured as
-long as a resident is to be; else nothing happens.
+A server is measured only while a resident is to be. Called by ``cluster``.
 """
 
 from collections.abc import Callable
@@ -21,8 +20,7 @@ from wharfinger.simulator.scenario.setup import Measuring
 
 SOURCE = "simulated"
 CPU = Quantity.CPU
-MEASURES = 20
-"""Priority in the loop: what happens at a moment is measured after it."""
+MEASURES = 20  # priority in the loop: what happens at a moment is measured after it
 
 
 class Meters:

@@ -8,8 +8,7 @@ from wharfinger.core import events as ev
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.scenario.setup import Setup
 
-JOINS = 7
-"""Priority among the events of one moment: after outages, before arrivals."""
+JOINS = 7  # priority among the events of one moment: after outages, before arrivals
 
 
 class SimulatedProvisioner:

@@ -23,8 +23,7 @@ from wharfinger.simulator.truth.ground_truth import (
 )
 from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue, QueueShare
 
-USUAL_PERCENTILE = 99.0
-"""Where no target bounds another."""
+USUAL_PERCENTILE = 99.0  # where no target bounds another
 
 
 class State(Enum):

@@ -1,8 +1,7 @@
 """The servers of a simulated cluster and how fast their residents run.
 
-Speeds change only when a workload comes, goes, is resized, suspended or asked more; then the
-ground truth is asked for the rates of that server, and ends are put where they belong. Nothing
-polls. ``cluster`` adds an engine's actions to it, ``profiling_runs`` the runs of profiling plans.
+Speeds change only when a workload comes, goes, is resized, suspended or asked more; nothing polls.
+``cluster`` adds an engine's actions to it, ``profiling_runs`` the runs of profiling plans.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,8 +28,7 @@ from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.setup import Costs, Faults, Measuring
 from wharfinger.simulator.truth.ground_truth import GroundTruth
 
-ENDS, TELLS = 0, 5
-"""Priorities of events of one moment: first what ends, then what is told of it."""
+ENDS, TELLS = 0, 5  # priorities of events of one moment: first what ends, then what is told of it
 
 Listener = Callable[[ev.Report], None]
 

@@ -1,7 +1,7 @@
 """The residents of each server, as the ground truth sees them, and the effect of one more.
 
-Part of ``greedy``. Residents are read from the manager's records, so that starting ones count. What
-each has done is added up from how fast the ground truth says that it was, as others came and went.
+Part of ``greedy``. Residents are read from the manager's records, so that starting ones count;
+their work is added up from true rates.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,10 +15,8 @@ from wharfinger.simulator.truth.ground_truth import TrueResident, busy_cpus
 
 ResidentsOf = Callable[[str], Sequence[WorkloadRecord]]
 """Records of a server's residents, by its name."""
-SAFE = 1.001
-"""Times what is needed is asked for: sums are only so exact."""
-Speed = tuple[float, float]
-"""A rate, and the CPUs that it keeps busy where all is asked."""
+SAFE = 1.001  # times what is needed is asked for: sums are only so exact
+Speed = tuple[float, float]  # a rate, and the CPUs that it keeps busy where all is asked
 _MOST_KEPT = 500_000
 
 

@@ -1,7 +1,4 @@
-"""What a job needs to keep its target, by the ground truth.
-
-``greedy`` decides by it, ``colocations`` finds by it which residents would miss a target.
-"""
+"""What a job needs to keep its target, by the ground truth, for ``greedy`` and ``colocations``."""
 
 from dataclasses import dataclass
 from math import inf, log
@@ -13,10 +10,8 @@ from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import TrueResident, alone_with_cpus
 from wharfinger.simulator.truth.queueing import Queue
 
-RESERVED = 0.9
-"""A target of so much of the best that there is takes all CPUs that the job can use."""
-FEW = 20
-"""So many jobs make half of a mean that can be relied upon."""
+RESERVED = 0.9  # a target of so much of the best that there is takes all CPUs that the job can use
+FEW = 20  # so many jobs make half of a mean that can be relied upon
 START_SPREAD = 2.0
 """Starts are taken to last so many times their mean, so that none is late for its start alone."""
 
@@ -96,7 +91,8 @@ class Knowledge:
         self._values: dict[tuple[str, str, int, int], float] = {}
         self._wants = {job.name: self._look(job) for job in setup.jobs}
         self.scarcity = self._scarcity(setup)
-        self.mean_cpu_seconds = self._cpu_seconds()
+        seconds = [w.ideal_seconds * w.job.cpu_millicpus / 1000 for w in self._wants.values()]
+        self.mean_cpu_seconds = _mean(seconds)
 
     def wants(self, name: str) -> Wants | None:
         """What a job needs; ``None`` = there is none of this name."""
@@ -128,8 +124,6 @@ class Knowledge:
         job, load = wants.job, wants.load_per_second
         each = None if load is None else load / servers
         return TrueResident(wants.application, cpu_millicpus, job.memory_bytes, each, servers)
-
-    # --- pieces ---------------------------------------------------------------------------
 
     def _look(self, job: Job) -> Wants:
         workload, target = job.workload, job.workload.target
@@ -206,11 +200,6 @@ class Knowledge:
         seconds = max(arrivals, default=0.0) - min(arrivals, default=0.0) + _mean(spans)
         sure = len(spans) / (len(spans) + FEW)
         return {p: sure * each / seconds if seconds > 0 else 0.0 for p, each in found.items()}
-
-    def _cpu_seconds(self) -> float:
-        """Of a job, mean."""
-        wanted = self._wants.values()
-        return _mean([each.ideal_seconds * each.job.cpu_millicpus / 1000 for each in wanted])
 
     def keeps_alone(self, wants: Wants, platform: str) -> bool:
         """Whether its target can be kept there at all, where it starts at once and is alone."""

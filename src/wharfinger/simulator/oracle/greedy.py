@@ -38,14 +38,10 @@ from wharfinger.simulator.oracle.true_numbers import CPU_SHARES, NEVER
 from wharfinger.simulator.scenario.setup import Setup
 
 Rows = NDArray[np.intp]
-LOOKED_AT = 16
-"""Servers of a platform that are tried, the least loaded of those that are not empty."""
-EVER = 0.5
-"""Of a mean job's CPU time, what each counts for on top of its own."""
-THRIFT = 0.02
-"""What a CPU is worth to one that gets no more than it needs, of a target."""
-FILLER = 0.1
-"""What best-effort work's performance is worth, over that of others."""
+LOOKED_AT = 16  # servers of a platform that are tried, the least loaded of those that are not empty
+EVER = 0.5  # of a mean job's CPU time, what each counts for on top of its own
+THRIFT = 0.02  # what a CPU is worth to one that gets no more than it needs, of a target
+FILLER = 0.1  # what best-effort work's performance is worth, over that of others
 ENOUGH_MORE = 1.05
 """Over one server several have to do so much to be taken where they don't suffice either."""
 

@@ -1,8 +1,7 @@
 """The log of a run in a file: what a live manager's log holds, one line of JSON an event.
 
 The first line says what the run was; each other line has ``time``, ``kind`` and ``event``, the
-cause of a step first and what was decided of it behind. ``replay`` reads it again; so does any tool
-that reads JSON lines.
+cause of a step before what was decided of it. ``replay`` reads it again.
 """
 
 import json

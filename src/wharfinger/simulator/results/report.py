@@ -1,7 +1,4 @@
-"""From the accounts of a run to its report: fates and the summary's numbers.
-
-``outcome`` says what each number means; here is how it comes about. Called at the end of a run.
-"""
+"""From the accounts of a run to the numbers that ``outcome`` defines. Called at its end."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,8 +13,7 @@ from wharfinger.simulator.results.outcome import Fate
 from wharfinger.simulator.scenario.jobs import Job
 
 UNFINISHED = "unfinished"
-IDLE_POWER = 0.5
-"""Of a server that does nothing, as a share of its peak."""
+IDLE_POWER = 0.5  # of a server that does nothing, as a share of its peak
 Losses = tuple[float, float, float, float]
 """Of performance, to platform, allocation, co-runners and waiting."""
 _FAILED = frozenset({"failed", "vanished", "rejected", "revoked"})
@@ -34,10 +30,7 @@ class Effort:
 
 
 def fate_of(account: Account, end: str, now: float) -> Fate:
-    """What became of one job.
-
-    ``end`` is the manager's phase at the end of the run, or ``UNFINISHED``.
-    """
+    """What became of one job; ``end`` is the manager's last phase, or ``UNFINISHED``."""
     job = account.job
     failed = account.failed or end in _FAILED
     if job.is_service:

@@ -1,7 +1,4 @@
-"""How a run was over time, for pictures: changes are noted as they happen, and binned at the end.
-
-Only on request: a run of many servers has many changes.
-"""
+"""How a run was over time, for pictures: noted on request as it changes, and binned at the end."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -14,8 +11,7 @@ from wharfinger.simulator.results.outcome import Fate, Series
 from wharfinger.simulator.scenario.jobs import Job
 
 BINS = 240
-MOST_GROUPS = 200
-"""Rows of the picture; beyond, servers are taken together."""
+MOST_GROUPS = 200  # rows of the picture; beyond, servers are taken together
 LATENCY_EDGES_SECONDS = np.geomspace(1e-4, 10.0, 101)
 
 

@@ -1,7 +1,4 @@
-"""Arrivals of workloads: as a scenario states them, and drawn.
-
-``build`` calls this with the mean gap between two arrivals.
-"""
+"""Arrivals of workloads: as a scenario states them, and drawn."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -112,8 +109,7 @@ def _recorded(recorded: Recorded, count: int) -> Array:
 def base_gap(gap_seconds: float, bursts: Bursts | None) -> float:
     """Mean gap between arrivals outside of bursts, for a mean gap of both together.
 
-    Raises:
-        InvalidInput: The bursts alone are more.
+    ``InvalidInput`` if the bursts alone are more.
     """
     if bursts is None:
         return gap_seconds

@@ -1,8 +1,4 @@
-"""From a scenario and a seed to the ``Setup`` of one run.
-
-Reads from top to bottom: files, servers, ground truth, population, arrivals, faults. Each purpose
-has its own random stream.
-"""
+"""From a scenario and a seed to the ``Setup`` of one run, read from top to bottom."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -127,7 +123,6 @@ def _servers(world: World) -> Iterator[Server]:
 
 
 def _scaled(groups: Sequence[ServerGroup], servers: int | None) -> tuple[ServerGroup, ...]:
-    """So many servers in the same proportions; platforms that get none are left out."""
     if servers is None:
         return tuple(groups)
     counts = apportion([float(group.count) for group in groups], servers)

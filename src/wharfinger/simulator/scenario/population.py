@@ -1,8 +1,7 @@
 """The world of one run, and the population drawn in it from the classes of its scenario.
 
-``build`` makes a world of a scenario and its files; in ``submission`` the drafts become jobs. Each
-class and each purpose has its own stream, and each workload the same number of draws, so that a
-change of one number in a scenario changes no other draw.
+Called by ``build``. Each class and each purpose has its own stream, and each workload the same
+number of draws, so that a change of one number in a scenario changes no other draw.
 """
 
 from collections import Counter
@@ -59,11 +58,7 @@ class World:
         return max(group.cpu_millicpus for group in self.groups)
 
     def rates_of(self, application: str) -> tuple[float, ...]:
-        """Its rates alone on each platform, in their order.
-
-        Raises:
-            InvalidInput: It runs on none of them.
-        """
+        """Its rates alone on each platform, in their order; ``InvalidInput`` if it runs on none."""
         rates = self._rates.get(application)
         if rates is None:
             names = [group.platform for group in self.groups]

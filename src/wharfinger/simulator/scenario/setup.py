@@ -1,7 +1,4 @@
-"""All that a scenario and a seed give for one run: servers, jobs, ground truth, costs, faults.
-
-Everything is drawn before the run begins, so that two policies see the same.
-"""
+"""All that a scenario and a seed give for one run, drawn before it begins, for every policy."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -30,8 +30,7 @@ from wharfinger.simulator.scenario.traces import (
 _FIELDS = 18
 _SUBMIT, _RUN_TIME, _ALLOCATED, _USED_KIB = 1, 3, 4, 6
 _REQUESTED, _REQUESTED_KIB, _STATUS, _EXECUTABLE = 7, 9, 10, 13
-_PARTS = (2, 3, 4)
-"""Status of lines that state a part of a job; the whole has its own line."""
+_PARTS = (2, 3, 4)  # status of lines that state a part of a job; the whole has its own line
 
 
 class Larger(StrEnum):

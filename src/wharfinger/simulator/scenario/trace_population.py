@@ -1,8 +1,7 @@
 """Makes a population of a trace: the servers, and the application and draft of each row.
 
-``build`` calls this with what ``traces`` or ``swf`` has read. A trace states requests and
-durations, so its ground truth has no interference, and a job with what it requested takes as long
-as it took.
+A trace states requests and durations, so its ground truth has no interference, and a job with what
+it requested takes as long as it took. Called by ``build``.
 """
 
 import re
@@ -57,8 +56,7 @@ def chosen_jobs(
 ) -> tuple[tuple[TraceJob, ...], dict[str, int]]:
     """The rows that run, and how many were left out by reason.
 
-    Raises:
-        InvalidInput: More are asked for than there are.
+    ``InvalidInput`` if more are asked for than there are.
     """
     larger = source.larger if isinstance(source, SwfTrace) else Larger.SKIP
     trace = fitted(trace, larger, max(group.cpu_millicpus for group in groups))

@@ -188,9 +188,7 @@ def usable(
     """The jobs of a window, by arrival on the run's clock, and the number of other rows by reason.
 
     ``rows`` are those of the file ``path``: jobs, or the reasons why they can't be used.
-
-    Raises:
-        InvalidInput: No row can be used.
+    ``InvalidInput`` if no row can be used.
     """
     skipped: Counter[str] = Counter()
     jobs = []

@@ -1,8 +1,7 @@
 """The ground truth: how fast each workload really is with its co-runners.
 
-An interface, and its plainest implementation. A policy never sees it, only noisy measurements as on
-a real cluster; only the oracle does. Rates change only with the residents of a server, their
-allocations and load, so the cluster asks only then.
+An interface, and its plainest implementation. Only the oracle sees it; other policies see noisy
+measurements. Rates change only with the residents of a server, their allocations and load.
 """
 
 from collections.abc import Mapping, Sequence

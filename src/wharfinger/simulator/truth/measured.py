@@ -184,7 +184,6 @@ class Measured(Untouched):
         return min(ratios, default=1.0) if self._worst else prod(ratios)
 
     def _part(self, platform: str, resident: TrueResident) -> float:
-        """Rate of one of several servers, over one alone."""
         points = self._totals.get((resident.application, platform), _ONE)
         return _total(points, resident.servers) / resident.servers
 
@@ -198,7 +197,6 @@ _Points: TypeAlias = "tuple[tuple[int, ...], tuple[float, ...]]"
 
 
 def _total(points: _Points, servers: int) -> float:
-    """Rate of several servers together, over one."""
     scales, totals = points
     above = bisect_left(scales, servers)
     if above == len(scales):
@@ -214,7 +212,6 @@ def _total(points: _Points, servers: int) -> float:
 
 
 def _totals(tables: Tables) -> dict[tuple[str, str], _Points]:
-    """By workload and platform; that of one server defaults to ``isolated.csv``'s."""
     measured: dict[tuple[str, str], dict[int, float]] = {}
     for (workload, platform, scale), value in tables.scale_out.items():
         key = workload, platform

@@ -15,8 +15,7 @@ from math import exp, log, sqrt
 
 from wharfinger.model.workload import LatencyBound
 
-GIVE_UP_SECONDS = 10.0
-"""Upper bound of every latency."""
+GIVE_UP_SECONDS = 10.0  # upper bound of every latency
 _HALVINGS = 50
 _SAME = 1e-9
 
@@ -91,7 +90,6 @@ class Queue:
         return self.variation == 1 and not self.workers
 
     def _mixed(self, parts: Sequence[tuple[float, QueueShare]], seconds: float) -> float:
-        """Probability that a query takes longer, over servers."""
         return sum(weight * self._beyond(share, seconds) for weight, share in parts if weight > 0)
 
     def _beyond(self, share: QueueShare, seconds: float) -> float:

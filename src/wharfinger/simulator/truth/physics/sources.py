@@ -1,10 +1,8 @@
 """Applications that cause contention: iBench's sources of interference, and Bubble-Up's bubble.
 
-Each source of iBench (dissertation 5.3) presses on one resource: memory's take capacity at random
-and bandwidth in a stream, the last-level cache's takes a growing footprint at random, those of the
-core issue one kind of instruction or run through one of its caches on the other thread of the
-workload's cores, the disk's and the network's stream. Intensity is a share of what the platform
-has, and pressure grows in proportion. The profiler's ramp (``wharfinger.ibench.ramp``) sets it.
+Each source of iBench (dissertation 5.3) presses on one resource, those of a core from the other
+thread of the workload's cores. Intensity is a share of what the platform has, and pressure grows in
+proportion. The profiler's ramp (``wharfinger.ibench.ramp``) sets it.
 """
 
 from collections.abc import Sequence
