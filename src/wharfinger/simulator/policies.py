@@ -41,8 +41,7 @@ from wharfinger.simulator.truth.ground_truth import TrueResident
 
 ORACLE = Oracle.name
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
-CPU_STEPS = 7
-"""Allocations at which the training set is profiled: halves of the largest server, and it."""
+CPU_STEPS = 7  # allocations at which the training set is profiled: the largest server, and halves
 MOST_SERVERS = 4
 LEAST_MILLICPUS = 125
 
@@ -139,7 +138,6 @@ class Trained:
         return ev.WorkloadClassified(action.key, classification)
 
     def _matrices(self, sources: Sequence[SharedResource]) -> dict[Aspect, UtilityMatrix]:
-        """The training set, profiled exhaustively."""
         rows: dict[Aspect, dict[str, dict[str, Entry]]] = {}
         for name in self._setup.training:
             measured = self._campaign.measure(name, sources)

@@ -50,20 +50,16 @@ from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
 from wharfinger.simulator.scenario.setup import Outage, Setup
 
-OUTAGES, ARRIVALS, LEAVES, WAKES = 6, 10, 12, 30
-"""Priorities of events of one moment, after what ends and what is told of it."""
+OUTAGES, ARRIVALS, LEAVES, WAKES = 6, 10, 12, 30  # priorities at one moment; lower goes first
 LEAST_WAIT_SECONDS = 1e-3
-IDLE_WAKES = 3
-"""When nothing runs and nothing arrives, time may pass so often without anything happening."""
+IDLE_WAKES = 3  # times that time may pass with nothing running, arriving or happening
 KEEP_ENDED = 1_000
 LOOK_EVERY = 2_000  # events between two looks at how far the run is
 MOST = 0.95  # of the workloads: until so many have ended, the cluster is as its users know it
-STALLED_SECONDS = 86_400.0
-"""After so long without a decision, while no resident makes progress, a run is over."""
+STALLED_SECONDS = 86_400.0  # without a decision or progress, after which a run is over
 
 Progress = Callable[[float], None]
-EXCHANGED = ("admission", "adaptation", "contention", "provisioning")
-"""Parts of a policy that may be exchanged for others, by name."""
+EXCHANGED = ("admission", "adaptation", "contention", "provisioning")  # parts of a policy
 NOT_RECORDED = ("record", "series", "explain")
 Decider = Callable[[act.DecidePlacement, Callable[[ev.Report], None]], None]
 """Answers a question, at once or later, by ``PlacementProposed``."""

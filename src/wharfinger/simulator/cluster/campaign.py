@@ -1,7 +1,6 @@
 """Measures a training set exhaustively, through the profiler's plans on an empty cluster.
 
-What ``wharfinger.catalog.campaign`` does with real programs: every allocation, platform, number of
-servers and source of interference, measured with an error. Called by ``simulator.policies``.
+What ``wharfinger.catalog.campaign`` does with real programs, measured with an error.
 """
 
 from collections.abc import Iterator, Sequence

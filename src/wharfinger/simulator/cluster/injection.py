@@ -1,8 +1,7 @@
 """What a source of interference that is a probe shows: what a workload causes.
 
-The source itself at half of its intensity: how much the workload slows it, against how much a
-second source of the same kind does at each intensity on that platform. So what is caused is an
-intensity of one source, as what is tolerated is. Called by ``profiling_runs``.
+The workload's effect on the source at half of its intensity is read off the effects of a second
+source of the same kind, so that caused and tolerated interference are both intensities.
 """
 
 import math

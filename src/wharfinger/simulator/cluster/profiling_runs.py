@@ -342,7 +342,6 @@ class ProfilingRuns:
     def _go_on(
         self, plan: PlanUnderWay, interpreter: Interpreter, outcome: Stretch | Interruption | None
     ) -> None:
-        """Until the next reading takes time, or the answer is known."""
         while (wanted := interpreter.advance(outcome)) is not None:
             try:
                 plan.begin()

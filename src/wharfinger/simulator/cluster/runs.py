@@ -1,7 +1,6 @@
 """Servers with their residents, starts of workloads, and the accounts of jobs.
 
-A run is what one key names; a job that is moved has several, and one account. ``servers`` and
-``cluster`` change them; ``results.report`` reads the accounts at the end.
+A run is what one key names; a job that is moved has several, and one account.
 """
 
 from collections.abc import Callable, Sequence
@@ -142,7 +141,6 @@ class RunPart:
 
 
 def _alone(truth: GroundTruth, platform: str, resident: TrueResident) -> tuple[float, float]:
-    """Rate with the server to itself; of a service also the CPUs that this keeps busy."""
     if resident.load_per_second is None:
         return truth.alone(platform, resident), resident.cpu_millicpus / 1000
     return alone_with_cpus(truth, platform, resident)

@@ -13,8 +13,7 @@ from wharfinger.simulator.cluster.runs import share_out
 from wharfinger.simulator.oracle.demand import Knowledge, Wants, lost
 from wharfinger.simulator.truth.ground_truth import TrueResident, busy_cpus
 
-ResidentsOf = Callable[[str], Sequence[WorkloadRecord]]
-"""Records of a server's residents, by its name."""
+ResidentsOf = Callable[[str], Sequence[WorkloadRecord]]  # of a server, by its name
 SAFE = 1.001  # times what is needed is asked for: sums are only so exact
 Speed = tuple[float, float]  # a rate, and the CPUs that it keeps busy where all is asked
 _MOST_KEPT = 500_000

@@ -1,6 +1,6 @@
 """What a job needs to keep its target, by the ground truth, for ``greedy`` and ``colocations``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, log
 
 from wharfinger.model.workload import LatencyBound
@@ -12,8 +12,7 @@ from wharfinger.simulator.truth.queueing import Queue
 
 RESERVED = 0.9  # a target of so much of the best that there is takes all CPUs that the job can use
 FEW = 20  # so many jobs make half of a mean that can be relied upon
-START_SPREAD = 2.0
-"""Starts are taken to last so many times their mean, so that none is late for its start alone."""
+START_SPREAD = 2.0  # starts are taken to last so many times their mean: none is late by its start
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +22,7 @@ class Wants:
     Attributes:
         application: Its phase with the most work, at its best speed; most have one only.
         best: Units of work per second, alone on the best platform with all that it can use.
-        target_seconds: From being handed in to its end, by its target; infinite = it has none, or
-            serves.
+        target_seconds: From submission to its end; infinite = it has no such target, or serves.
         asked_per_second: Of a service: the most that its target has it answer; 0 = it is none.
         kept: Share of that which it has to answer.
         sized: It gets the least that reaches its target; else all CPUs that it can use.
@@ -166,14 +164,13 @@ class Knowledge:
         return self._most[application]
 
     def _alone(self, wants: Wants, platform: str, given: int, servers: int) -> float:
-        job, load = wants.job, wants.load_per_second
-        each = None if load is None else load / servers
-        rates = []
+        job, rates = wants.job, []
+        main = self.resident(wants, float(given), servers)
         for phase in job.all_phases:
-            who = TrueResident(phase.application, float(given), job.memory_bytes, each, servers)
+            who = replace(main, application=phase.application)
             fits = self.truth.fits(platform, [who])
             rates.append(self.truth.alone(platform, who) if fits else 0.0)
-        if load is not None and rates[0] > 0:
+        if job.load is not None and rates[0] > 0:
             return wants.value(*alone_with_cpus(self.truth, platform, who))
         if len(rates) == 1 or min(rates) <= 0:
             return min(rates)

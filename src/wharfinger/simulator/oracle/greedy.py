@@ -42,8 +42,7 @@ LOOKED_AT = 16  # servers of a platform that are tried, the least loaded of thos
 EVER = 0.5  # of a mean job's CPU time, what each counts for on top of its own
 THRIFT = 0.02  # what a CPU is worth to one that gets no more than it needs, of a target
 FILLER = 0.1  # what best-effort work's performance is worth, over that of others
-ENOUGH_MORE = 1.05
-"""Over one server several have to do so much to be taken where they don't suffice either."""
+ENOUGH_MORE = 1.05  # times one server's value: several that don't suffice either must reach this
 
 
 @dataclass(frozen=True, slots=True)

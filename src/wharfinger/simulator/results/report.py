@@ -1,4 +1,4 @@
-"""From the accounts of a run to the numbers that ``outcome`` defines. Called at its end."""
+"""From the accounts of a run to its report (docs/simulator.md): fates and the summary's numbers."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,7 @@ from wharfinger.simulator.scenario.jobs import Job
 
 UNFINISHED = "unfinished"
 IDLE_POWER = 0.5  # of a server that does nothing, as a share of its peak
-Losses = tuple[float, float, float, float]
-"""Of performance, to platform, allocation, co-runners and waiting."""
+Losses = tuple[float, float, float, float]  # to platform, allocation, co-runners, waiting
 _FAILED = frozenset({"failed", "vanished", "rejected", "revoked"})
 
 

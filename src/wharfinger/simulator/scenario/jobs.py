@@ -1,7 +1,6 @@
 """Workloads of a simulation: as their users submit them, and as only the ground truth knows them.
 
-``simulator.scenario.build`` makes a population of these, the cluster runs them, the report compares
-their performance with what was possible. A policy sees only a job's ``workload``.
+A policy sees only a job's ``workload``.
 """
 
 from bisect import bisect_right
@@ -10,8 +9,7 @@ from math import inf
 
 from wharfinger.model.workload import Reservation, Workload, WorkloadType
 
-APPLICATION = "application"
-"""First word of a simulated workload's command; the second names it in the ground truth."""
+APPLICATION = "application"  # first word of a simulated command; the second names the program
 
 
 @dataclass(frozen=True, slots=True)

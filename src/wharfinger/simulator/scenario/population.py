@@ -34,8 +34,7 @@ class World:
 
     Attributes:
         scenario: With classes and servers filled in.
-        needs: Of the physics: thousandths of a CPU that each application can use on a server, and
-            memory that it takes.
+        needs: Of the physics: by application, usable thousandths of a CPU on a server, and bytes.
         loads: Of the physics: how much each application loads memory.
         promised: CPU and memory that servers promise over what they have.
     """

@@ -113,7 +113,6 @@ def read_scenario(text: bytes | str, *, source: str, directory: Path) -> Scenari
 
 
 def _check_meaning(document: Document) -> None:
-    """Refuse combinations that the values no longer show."""
     lines = document.lines
     if {"spec.trace.csv", "spec.trace.swf"} <= lines.keys():
         document.wrong("spec.trace.swf", "a trace is either csv or swf; remove one")

@@ -1,7 +1,6 @@
 """A scenario: a cluster and its workloads as an operator states them, and the table of its fields.
 
-The fields stand at the dataclasses that keep them. ``scenario_files`` reads by ``SCENARIO``, and
-``scripts/generate-manifest-docs`` describes it; ``scenario.build`` draws one run's world.
+``scenario_files`` reads by ``SCENARIO``, and ``scripts/generate-manifest-docs`` describes it.
 """
 
 from dataclasses import dataclass, field

@@ -130,8 +130,7 @@ class Setup:
         jobs: In order of arrival.
         training: Applications that were profiled exhaustively before, for policies that classify.
         fractional_cpu: Whether CPU is allocated in thousandths; else whole CPUs.
-        needs: Of the physics: thousandths of a CPU that each application can use on a server, and
-            memory that it takes.
+        needs: Of the physics: by application, usable thousandths of a CPU on a server, and bytes.
     """
 
     name: str

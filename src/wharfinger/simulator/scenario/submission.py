@@ -1,7 +1,7 @@
 """Makes jobs of what was drawn: as users submit them, with targets and reservations.
 
-``build`` calls this with the arrivals. Reservations are drawn from their own stream for all
-workloads, whatever policy runs, so that a policy that reads them changes no other draw.
+Reservations are drawn from their own stream for all workloads, whatever policy runs, so that a
+policy that reads them changes no other draw. Called by ``build``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -105,7 +105,6 @@ def _aimed_at(world: World, draft: Draft, targets: Targets) -> float:
 
 
 def _on_a_server(world: World, rates: Sequence[float], draw: float) -> float:
-    """The rate on a server drawn among those on which it runs."""
     pairs = zip(world.groups, rates, strict=True)
     counts = [group.count if rate else 0 for group, rate in pairs]
     at = draw * sum(counts)

@@ -3,9 +3,7 @@
 Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers"
 (JSSPP 1999), and https://www.cs.huji.ac.il/labs/parallel/workload/swf.html. A line is one job,
 18 numbers, -1 = unknown; what begins with ``;`` are comments, the header's ``; Name: value``.
-
-A job of P processors becomes a workload of P CPUs. One that is larger than every server is spread
-over several or left out, as the scenario states.
+A job of P processors becomes a workload of P CPUs.
 """
 
 from dataclasses import dataclass, field, replace
@@ -91,7 +89,6 @@ def fitted(trace: Trace, larger: Larger, cpu_millicpus: int) -> Trace:
 
 
 def _spread(job: TraceJob, cpu_millicpus: int) -> TraceJob:
-    """Over as many servers as it takes, its memory with it."""
     servers = -(-job.cpu_millicpus // cpu_millicpus)
     if servers == 1 or job.servers > 1:
         return job

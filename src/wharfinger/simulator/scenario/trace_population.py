@@ -40,7 +40,6 @@ def groups_of(servers: Sequence[TraceServer], sample: float) -> tuple[ServerGrou
 
 
 def _platform(server: TraceServer, *, alone: bool) -> str:
-    """The trace's name, with its size where servers of that name differ."""
     if alone and server.platform:
         return server.platform
     size = f"{format_cpu(server.cpu_millicpus)}cpu-{format_bytes(server.memory_bytes)}"

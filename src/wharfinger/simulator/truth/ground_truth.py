@@ -17,8 +17,7 @@ class TrueResident:
     """A resident of a server, as far as rates there depend on it.
 
     Attributes:
-        cpu_millicpus: CPU time per second: its allocation, or for best-effort work its part of what
-            the others leave.
+        cpu_millicpus: Its allocation; of best-effort work, its part of what the others leave.
         load_per_second: Queries; ``None`` = it is no service.
         servers: On how many servers it runs.
         core_of: Of sources of interference: the application on whose cores' other threads it runs.

@@ -1,15 +1,8 @@
-"""Ground truth from measured tables, and the rules that extrapolate them.
+"""Ground truth from measured tables, and the rules that extrapolate them (docs/scenarios.md).
 
-``scenario.build`` makes one of ``simulator.truth.tables``; the cluster asks it. The rules, which
-``docs/scenarios.md`` states for users:
-
-* The rate of a resident is its performance alone, times the slowdown by each co-runner, as measured
-  in pairs (``product``), or by the worst of them (``worst``). A measured group has its own.
-* Performance is with one CPU. Less CPU gives in proportion less, more gives nothing; a co-runner
-  with less than one slows less: its slowdown is taken to the power of its share.
-* On several servers each has its part of what was measured for so many; between two numbers of
-  servers the logarithm is interpolated over the logarithm, beyond the last the total stays.
-* Pairs that were not measured are filled by an estimator, and counted.
+Numbers are with one CPU, and slowdowns by several co-runners are joined by ``Rule``, to the power
+of their share of a CPU; a measured group has its own. Pairs that were not measured are filled by an
+estimator, and counted. ``scenario.build`` makes one of ``simulator.truth.tables``.
 """
 
 from bisect import bisect_left

@@ -160,5 +160,4 @@ def _bisected(holds: Callable[[float], bool], high: float, precision: float) -> 
     return low, high
 
 
-ONE_AT_A_TIME = Queue(1.0, workers=False)
-"""The M/M/1 queue: for ground truths without data on queries."""
+ONE_AT_A_TIME = Queue(1.0, workers=False)  # M/M/1, where nothing is known of queries

@@ -22,8 +22,7 @@ _JOINED = " + "  # between the names of a group
 _MAX_SCALE = 100_000
 
 Pair = tuple[str, str, str]  # platform, workload, its co-runner
-Group = tuple[str, str, tuple[str, ...]]
-"""Platform, workload, its co-runners in order of their names."""
+Group = tuple[str, str, tuple[str, ...]]  # platform, workload, co-runners by name
 
 K = TypeVar("K", bound=Hashable)
 

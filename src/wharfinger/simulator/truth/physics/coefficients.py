@@ -1,7 +1,6 @@
 """The numbers of one application on one platform, as the solver reads them.
 
-``solver`` makes a row once per application and platform. Times are in nanoseconds per instruction,
-rates in instructions per nanosecond.
+Times are in nanoseconds per instruction, rates in instructions per nanosecond.
 """
 
 from dataclasses import dataclass, fields

@@ -22,8 +22,7 @@ _NO_DATA = WorkingSet(1e-9, 16 * KIB)
 _DISK_DEPTH, _NETWORK_DEPTH = 8.0, 64.0
 """Requests under way: a disk's queue is short; nothing limits what is sent, so that it starves its
 co-runners (dissertation 5.3, SoI5)."""
-CORE_SOURCES = frozenset(CORE_RESOURCES)
-"""Those that press on what only the threads of one core share."""
+CORE_SOURCES = frozenset(CORE_RESOURCES)  # on what only threads of one core share
 
 
 def source_of(
