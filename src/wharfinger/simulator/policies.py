@@ -50,8 +50,7 @@ LEAST_MILLICPUS = 125
 class Estimates:
     """One policy, ready to decide, and what answers ``ClassifyWorkload``.
 
-    Attributes:
-        takes_stated: It is given the reservations that users state, who err.
+    ``takes_stated`` = it is given the reservations that users state, who err.
     """
 
     policy: Policy

@@ -11,11 +11,7 @@ from wharfinger.simulator.results.series import Recorder
 
 
 class Sums(NamedTuple):
-    """Levels times seconds; CPU in thousandths.
-
-    Attributes:
-        most_capacity: As ``capacity``, until most workloads had ended; so is ``most_used``.
-    """
+    """Levels times seconds; CPU in thousandths; ``most_*`` until most workloads had ended."""
 
     capacity: float = 0.0
     allocated: float = 0.0
@@ -34,7 +30,6 @@ class Ledger:
 
     Attributes:
         present: How many starts, runs and profiling plans are under way.
-        busy: Servers with a resident.
         marked: Sums up to the last ``mark``: what comes after the last end does not count.
     """
 

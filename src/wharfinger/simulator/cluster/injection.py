@@ -60,7 +60,6 @@ class Probes:
     def _ratios(
         self, platform: str, resource: SharedResource, beside: TrueResident
     ) -> Sequence[float]:
-        """Of the probe beside a second source at each level, never rising."""
         probe = self._truth.source(platform, resource, PROBE_INTENSITY, beside)
         assert probe is not None
         plain = TrueResident(probe.application, probe.cpu_millicpus, probe.memory_bytes,

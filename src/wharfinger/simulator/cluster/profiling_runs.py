@@ -46,8 +46,7 @@ NO_SIGNAL = "nothing injects it in this ground truth"
 class PlanUnderWay:
     """Carries out the steps of one plan: the port of its interpreter.
 
-    Steps are noted, and take effect when the next reading begins: what runs on unchanged is not
-    stopped.
+    Steps take effect when the next reading begins: what runs on unchanged is not stopped.
     """
 
     def __init__(

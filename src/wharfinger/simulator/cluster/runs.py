@@ -36,12 +36,7 @@ class State(Enum):
 
 @dataclass(slots=True, eq=False)
 class SimulatedServer:
-    """One server.
-
-    Attributes:
-        measured: Its next measurement is in the loop.
-        cpu_millicpus: CPU that there is, and may be used.
-    """
+    """One server; ``measured`` = its next measurement is in the loop."""
 
     server: Server
     up: bool = True
@@ -152,9 +147,7 @@ class Account:
 
     Attributes:
         best: Its rate alone on its best platform; of a job with phases, of each.
-        on: Seconds by platform.
         done: Work of the run that counts: what an earlier one did is lost.
-        running_seconds: Of the same run.
         alone_seconds: That this work would have taken without co-runners.
         most_seconds: The same with whole servers.
         ideal_seconds: The same alone on its best platform.

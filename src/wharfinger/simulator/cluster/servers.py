@@ -126,8 +126,6 @@ class SimulatedServers:
         machine = self.machines[server.name] = SimulatedServer(server)
         self.ledger.move(self.now, machine, 1)
 
-    # --- coming and going -----------------------------------------------------------------
-
     def settle_in(self, run: SimulatedRun, placements: Sequence[Placement]) -> None:
         """It holds these from now on; residents are slowed by it."""
         run.placements = tuple(placements)
@@ -187,8 +185,6 @@ class SimulatedServers:
             account.failed = not (finished and report.exit_code == 0)  # type: ignore[union-attr]
         self.tell(report)
 
-    # --- how fast -------------------------------------------------------------------------
-
     def refresh(self, machine: SimulatedServer) -> None:
         """The residents have changed: ask the ground truth, and move the ends."""
         active = [part for part in machine.parts if part.run.state is State.RUNNING]
@@ -214,7 +210,6 @@ class SimulatedServers:
             self.refresh(part.machine)
 
     def _share_out(self, machine: SimulatedServer, active: Sequence[RunPart]) -> None:
-        """Allocated CPU is had; best-effort work shares what is left."""
         left, sharing = machine.cpu_millicpus, []
         for part in active:
             if part.run.core_of:

@@ -125,8 +125,6 @@ class Colocations:
             missed += after < needed <= before
         return NewcomerEffect(values[-1], missed, less)
 
-    # --- residents --------------------------------------------------------------------------
-
     def _members_now(self, server: str, platform: str, now: float) -> ServerMembers:
         records = self._residents(server)
         keys = tuple([record.key for record in records])
@@ -185,8 +183,6 @@ class Colocations:
         number = self._number(resident)
         return Member(wants, "", None, best_effort, resident, number, 1.0, level, alone)
 
-    # --- how fast ---------------------------------------------------------------------------
-
     def _settled(self, platform: str, members: Sequence[Member]) -> list[float]:
         values = self._values(platform, members)
         return [0.0] * len(members) if values is None else values
@@ -210,7 +206,6 @@ class Colocations:
         ]
 
     def _solved(self, platform: str, numbers: tuple[int, ...]) -> dict[int, Speed] | None:
-        """By number: equal residents have equal rates."""
         there = [self._numbered[number] for number in numbers]
         if not self._knowledge.truth.fits(platform, there):
             return None

@@ -348,7 +348,6 @@ class _Search:
         return refuse(GreedyOracle.name, self._request, need, self._view, by_row)
 
     def disturbing(self, tried: list[Choice]) -> Refusal:
-        """Best-effort work would make others miss their targets everywhere."""
         best = tried[0]
         return Refusal(
             Decision(

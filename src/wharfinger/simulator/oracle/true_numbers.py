@@ -132,7 +132,6 @@ class TrueNumbers:
         }
 
     def _pairs_of(self, job: Job) -> dict[str, PairProfile]:
-        """On each platform: its row of the pairs, and its own place among the columns."""
         found = {platform: self._profiles(platform) for platform in self._platforms}
         return {p: known[job.application] for p, known in found.items() if job.application in known}
 

@@ -156,10 +156,7 @@ def summarise(
 def ideal_seconds(
     jobs: Iterable[Job], best: Callable[[str], float], began: float, until: float
 ) -> float:
-    """From the first arrival to the last end, had each run alone on its best platform at once.
-
-    ``best`` gives an application's rate alone there; ``began`` is the first arrival.
-    """
+    """From ``began`` to the last end, had each job run at once, alone, at its ``best`` rates."""
     ends = [min(until, job.arrives_at + _ideal(job, best)) for job in jobs]
     return max(ends, default=began) - began
 

@@ -349,7 +349,6 @@ def _population(world: World, workloads: int | None) -> tuple[list[Draft], list[
 
 
 def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> float:
-    """End of the time for which faults are drawn."""
     if world.scenario.until_seconds is not None:
         return world.scenario.until_seconds
     if world.scenario.faults.mtbf_seconds is None or not drafts:
@@ -364,7 +363,6 @@ def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> f
 
 
 def _training(world: World) -> tuple[str, ...]:
-    """Applications that were profiled before, in the order of all; at least one of each pool."""
     random, applications = world.streams.of("training"), world.applications
     groups = [applications]
     if world.scenario.is_physical:

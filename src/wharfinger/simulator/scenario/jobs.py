@@ -14,11 +14,7 @@ APPLICATION = "application"  # first word of a simulated command; the second nam
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load of a service, constant between changes.
-
-    Attributes:
-        times: Seconds since submission, ascending, the first 0.
-        per_second: Queries per second from each of these on.
+    """Queries per second from each of ``times`` on: seconds since submission, from 0, ascending.
 
     >>> load = Load((0.0, 60.0), (100.0, 250.0))
     >>> load.at(59.0), load.next_change(0.0), load.next_change(60.0), load.mean(120.0)

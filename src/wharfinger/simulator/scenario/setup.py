@@ -86,8 +86,7 @@ def draw_faults(
 ) -> Faults:
     """The faults of a run until the horizon.
 
-    Raises:
-        InvalidInput: A listed outage names no server, or far too many would be drawn.
+    ``InvalidInput`` if an outage names no server, or far too many would be drawn.
     """
     names = set(servers)
     for outage in faults.outages:

@@ -53,10 +53,7 @@ def chosen_jobs(
     workloads: int | None,
     streams: Streams,
 ) -> tuple[tuple[TraceJob, ...], dict[str, int]]:
-    """The rows that run, and how many were left out by reason.
-
-    ``InvalidInput`` if more are asked for than there are.
-    """
+    """The rows that run, and how many were left out by reason; ``InvalidInput`` if too few."""
     larger = source.larger if isinstance(source, SwfTrace) else Larger.SKIP
     trace = fitted(trace, larger, max(group.cpu_millicpus for group in groups))
     room = max(group.memory_bytes for group in groups)

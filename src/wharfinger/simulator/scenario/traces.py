@@ -38,11 +38,9 @@ _TYPES = kinds.mapping(
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """One row that can be used.
+    """One row that can be used; seconds from the beginning of the window.
 
     Attributes:
-        arrives_at: Seconds from the beginning of the window.
-        duration_seconds: With what it requested.
         cpu_millicpus: That it requested, over all its servers.
         memory_bytes: On each of its servers.
         application: Program; empty = unknown.

@@ -67,9 +67,7 @@ def _additive(logs: Array) -> Array:
 
 
 class Measured(Untouched):
-    """Rates as they were measured, and by the rules beyond that (``GroundTruth``).
-
-    Performance is in ``unit`` of work per second.
+    """Rates in ``unit`` of work per second, as measured, and by the rules beyond (``GroundTruth``).
 
     Attributes:
         filled_pairs: How many pairs of those that fit alone were not measured.
@@ -156,7 +154,6 @@ class Measured(Untouched):
         return [self.alone(platform, resident) * ratio for resident, ratio in pairs]
 
     def _ratios_of_whole(self, platform: str, names: list[str]) -> list[float]:
-        """Rates over those alone, where each has a whole CPU."""
         beside, groups, joined = self._beside[platform], self._groups, self._joined
         ratios = []
         for index, name in enumerate(names):
@@ -166,7 +163,6 @@ class Measured(Untouched):
         return ratios
 
     def _ratios_of_parts(self, platform: str, names: list[str], shares: list[float]) -> list[float]:
-        """The same where some have less than a CPU."""
         beside, numbered = self._beside[platform], list(enumerate(zip(names, shares, strict=True)))
         return [
             self._joined(beside[name][n] ** share for j, (n, share) in numbered if j != index)

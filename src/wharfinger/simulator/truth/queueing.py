@@ -22,12 +22,7 @@ _SAME = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """A service on one server.
-
-    Attributes:
-        could_per_second: That it could answer.
-        cpus: That it uses at most: fewer than it has where a network or a disk bounds it.
-    """
+    """A service on one server; ``cpus`` are less than it has where network or disk bounds it."""
 
     load_per_second: float
     could_per_second: float

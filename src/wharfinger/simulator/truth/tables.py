@@ -31,11 +31,8 @@ K = TypeVar("K", bound=Hashable)
 class Tables:
     """Performance as it was measured, in the order of the files.
 
-    Attributes:
-        workloads: All that ``isolated`` names; ``platforms`` likewise.
-        isolated: Alone on one server, by (workload, platform).
-        pairs: With one co-runner; ``groups`` with several.
-        scale_out: Of several servers together, by (workload, platform, servers).
+    ``isolated`` is alone on one server, ``pairs`` with one co-runner, ``groups`` with several;
+    ``scale_out`` is that of several servers together.
     """
 
     directory: Path
