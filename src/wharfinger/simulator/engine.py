@@ -1,7 +1,7 @@
 """The engine on a simulated cluster; the core that runs on it is the live one, unchanged.
 
-Time passes in ``poll``, at most so many simulated seconds, which is how any runtime can drive it; a
-simulated run (``wharfinger.simulator.run``) runs the loop itself and takes reports as they come.
+Time passes in ``poll``, at most so many simulated seconds, which is how any runtime can drive it;
+``simulator.run`` runs the loop itself and takes reports as they come.
 """
 
 import os
@@ -71,7 +71,6 @@ class SimulatedEngine:
         return self._news
 
     def _ring(self) -> None:
-        """Made when it is asked for first."""
         if self._news < 0:
             return
         due = self.cluster.loop.peek()

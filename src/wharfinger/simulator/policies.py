@@ -1,8 +1,7 @@
 """What stands behind each policy in a simulated run: its planner, and who answers for it.
 
-Baselines need neither. ``quasar`` has what a live manager has: programs that were profiled
-exhaustively before (the scenario's training set, through copies and with a measurement's error),
-a planner, and a classifier. ``oracle`` has the ground truth: as true numbers for the rules of
+Baselines need neither. ``quasar`` has a planner and a classifier, as in a live manager, from the
+scenario's training set. ``oracle`` has the ground truth: as true numbers for the rules of
 ``quasar`` where contention is known between pairs, else it looks itself (``oracle.greedy``).
 """
 
@@ -42,8 +41,7 @@ from wharfinger.simulator.truth.ground_truth import TrueResident
 
 ORACLE = Oracle.name
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
-CPU_STEPS = 7
-"""Allocations at which the training set is profiled: halves of the largest server, and it."""
+CPU_STEPS = 7  # allocations at which the training set is profiled: the largest server, and halves
 MOST_SERVERS = 4
 LEAST_MILLICPUS = 125
 
@@ -52,8 +50,7 @@ LEAST_MILLICPUS = 125
 class Estimates:
     """One policy, ready to decide, and what answers ``ClassifyWorkload``.
 
-    Attributes:
-        takes_stated: It is given the reservations that users state, who err.
+    ``takes_stated`` = it is given the reservations that users state, who err.
     """
 
     policy: Policy
@@ -72,14 +69,9 @@ def policies() -> tuple[str, ...]:
 
 
 def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts: str) -> Estimates:
-    """The policy of a name, with what it needs.
+    """The policy of a name, perhaps with settings in brackets, with what it needs.
 
-    Args:
-        spec: One of ``policies()``, perhaps with settings in brackets.
-        setup: The run's world.
-        seed: Of the run's streams.
-        confidence: With which a target must be reached.
-        parts: Others than the policy's own, as ``make_policy`` takes them; empty = its own.
+    ``parts`` are others than the policy's own, as ``make_policy`` takes them; empty = its own.
 
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.
@@ -109,11 +101,7 @@ def _nothing(action: act.ClassifyWorkload) -> ev.Report:
 
 
 class Trained:
-    """What a training set teaches, by the live manager's classifier.
-
-    Raises:
-        InvalidInput: There is no training set.
-    """
+    """What a training set teaches, by the live classifier; ``InvalidInput`` without a set."""
 
     def __init__(self, setup: Setup, streams: Streams) -> None:
         if not setup.training:
@@ -149,7 +137,6 @@ class Trained:
         return ev.WorkloadClassified(action.key, classification)
 
     def _matrices(self, sources: Sequence[SharedResource]) -> dict[Aspect, UtilityMatrix]:
-        """The training set, profiled exhaustively."""
         rows: dict[Aspect, dict[str, dict[str, Entry]]] = {}
         for name in self._setup.training:
             measured = self._campaign.measure(name, sources)
@@ -160,7 +147,6 @@ class Trained:
         return {kind: matrix for kind, matrix in made.items() if matrix.columns}
 
     def _rows(self, found: Measurements) -> dict[Aspect, dict[str, Entry]]:
-        """Of one program."""
         quantity = next(q for q in (Quantity.THROUGHPUT, Quantity.RATE) if q in found.performance)
         own = {cpu: e for cpu, e in found.performance[quantity].items() if e.value > 0}
         most = max(own, default=0)
@@ -177,16 +163,13 @@ class Trained:
             Aspect.CAUSED: {source.value: e for source, e in found.caused.items()},
         }
 
-    def _error(self, *what: str | int) -> float:
-        return exp(self._setup.measuring.noise * self._streams.normal("training", *what))
-
     def _pair_matrix(self, names: Sequence[str], platform: str) -> NDArray[np.float64]:
         """(K, K) performance of row beside column over that of row alone; 0 = they do not fit."""
-        matrix = np.zeros((len(names), len(names)))
+        matrix, noise = np.zeros((len(names), len(names))), self._setup.measuring.noise
         for i, one in enumerate(names):
             for j, other in enumerate(names):
-                error = self._error("pair", platform, one, other)
-                matrix[i, j] = pair_rate(self._setup.truth, platform, one, other) * error
+                error = noise * self._streams.normal("training", "pair", platform, one, other)
+                matrix[i, j] = pair_rate(self._setup.truth, platform, one, other) * exp(error)
         return matrix
 
 

@@ -1,7 +1,6 @@
 """One simulated run: the live core, the simulated engine, the loop's clock, and no store.
 
-It does with the simulation's loop what ``Runtime`` does with a clock, a store and a descriptor; the
-core knows no difference. Called by ``simulate``, ``replay`` and the experiments.
+It does what ``Runtime`` does in a live manager; the core knows no difference.
 """
 
 import gc
@@ -51,22 +50,16 @@ from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
 from wharfinger.simulator.scenario.setup import Outage, Setup
 
-OUTAGES, ARRIVALS, LEAVES, WAKES = 6, 10, 12, 30
-"""Priorities of events of one moment, after what ends and what is told of it."""
+OUTAGES, ARRIVALS, LEAVES, WAKES = 6, 10, 12, 30  # priorities at one moment; lower goes first
 LEAST_WAIT_SECONDS = 1e-3
-IDLE_WAKES = 3
-"""When nothing runs and nothing arrives, time may pass so often without anything happening."""
+IDLE_WAKES = 3  # times that time may pass with nothing running, arriving or happening
 KEEP_ENDED = 1_000
-LOOK_EVERY = 2_000
-"""Events between two looks at how far the run is."""
-MOST = 0.95
-"""Of the workloads: until so many have ended, the cluster is as its users know it."""
-STALLED_SECONDS = 86_400.0
-"""After so long without a decision, while no resident makes progress, a run is over."""
+LOOK_EVERY = 2_000  # events between two looks at how far the run is
+MOST = 0.95  # of the workloads: until so many have ended, the cluster is as its users know it
+STALLED_SECONDS = 86_400.0  # without a decision or progress, after which a run is over
 
 Progress = Callable[[float], None]
-EXCHANGED = ("admission", "adaptation", "contention", "provisioning")
-"""Parts of a policy that may be exchanged for others, by name."""
+EXCHANGED = ("admission", "adaptation", "contention", "provisioning")  # parts of a policy
 NOT_RECORDED = ("record", "series", "explain")
 Decider = Callable[[act.DecidePlacement, Callable[[ev.Report], None]], None]
 """Answers a question, at once or later, by ``PlacementProposed``."""
@@ -89,12 +82,8 @@ class RunSpec:
         policy: Name in ``wharfinger.simulator.policies``, perhaps with settings in brackets.
         admission: Another one than the policy's own; empty = its own. So are ``adaptation``,
             ``contention`` and ``provisioning``.
-        seed: Of every stream.
         regime: Calibration of the physics; ``None`` = as the scenario says.
         servers: How many; ``None`` = as the scenario says. So are ``workloads``.
-        confidence: With which a target must be reached.
-        series: Whether to keep what pictures over time need.
-        record: File for the log of the run; ``None`` = none is kept.
         explain: A workload that will be asked for; empty = none.
         keep_ended: Records of ended workloads that the core keeps: their fates are in accounts.
     """
@@ -126,11 +115,7 @@ def run(spec: RunSpec, progress: Progress | None = None) -> Outcome:
 
 
 def prepare(spec: RunSpec) -> "Simulation":
-    """The run, ready to begin.
-
-    Raises:
-        InvalidInput: A file, a name or a number of the scenario is wrong.
-    """
+    """The run, ready to begin; ``InvalidInput`` as from ``run``."""
     scenario = in_regime(load_scenario(spec.scenario), spec.regime)
     setup = build(scenario, spec.seed, spec.servers, spec.workloads)
     if spec.explain and not any(job.name == spec.explain for job in setup.jobs):
@@ -200,10 +185,6 @@ class TimedPlacement:
 
 class Simulation:
     """One run of a setup.
-
-    Args:
-        setup: The world.
-        spec: Policy, seed, and what is wanted of the run.
 
     Attributes:
         driver: Its core, log and ports; another core may take its place.
@@ -301,8 +282,7 @@ class Simulation:
             due = loop.peek()
             if due is None or due > until:
                 break
-            loop.step()
-            self.pump()
+            self.step()
             count += 1
             if count % LOOK_EVERY == 0:
                 if self._is_stalled():
@@ -386,7 +366,6 @@ class Simulation:
         self._expect_arrival()
 
     def _leave(self, job: Job) -> None:
-        """A service is wanted no more; one that runs has ended by itself."""
         if self.cluster.accounts[job.name].ended_at is not None:
             return
         record = self.manager.state.workloads.get(job.name)
@@ -449,7 +428,6 @@ class Simulation:
         )
 
     def _done_share(self) -> float:
-        """By arrivals and ends, each half."""
         total = max(1, len(self.setup.jobs))
         ended = sum(a.ended_at is not None for a in self.cluster.accounts.values())
         return (self._next_job + ended) / (2 * total)

@@ -1,7 +1,6 @@
-"""What the whole cluster has and uses, summed over time as it changes.
+"""What the whole cluster has and uses, as it changes (levels), and summed over time.
 
-Levels are what is now, sums are levels times seconds. Called at each change; ``results.report``
-reads the sums, ``results.series`` (where it is asked for) the changes themselves.
+``results.report`` reads the sums, ``results.series`` the changes.
 """
 
 from dataclasses import dataclass
@@ -12,11 +11,7 @@ from wharfinger.simulator.results.series import Recorder
 
 
 class Sums(NamedTuple):
-    """Levels times seconds; CPU in thousandths.
-
-    Attributes:
-        most_capacity: As ``capacity``, until most workloads had ended; so is ``most_used``.
-    """
+    """Levels times seconds; CPU in thousandths; ``most_*`` until most workloads had ended."""
 
     capacity: float = 0.0
     allocated: float = 0.0
@@ -35,13 +30,7 @@ class Ledger:
 
     Attributes:
         present: How many starts, runs and profiling plans are under way.
-        capacity: CPU of the servers that are there.
-        allocated: CPU that is allocated.
-        used: CPU that does something.
-        busy: Servers with a resident.
-        sums: From ``begin`` on.
         marked: Sums up to the last ``mark``: what comes after the last end does not count.
-        recorder: Is told of every change; ``None`` = none.
     """
 
     present: int = 0

@@ -1,7 +1,6 @@
 """Measures a training set exhaustively, through the profiler's plans on an empty cluster.
 
-What ``wharfinger.catalog.campaign`` does with real programs: every allocation, platform, number of
-servers and source of interference, measured with an error. Called by ``simulator.policies``.
+What ``wharfinger.catalog.campaign`` does with real programs, measured with an error.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ from wharfinger.core import events as ev
 from wharfinger.errors import WharfingerError
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.platform import Platform, Server
+from wharfinger.model.platform import Server
 from wharfinger.model.profile import FurtherRun, Measurements, ProfilingPlan
 from wharfinger.model.workload import Profile, ProfileMode, Run, Workload, WorkloadType
 from wharfinger.profiling.procedure import PROBE_INTENSITY
@@ -23,23 +22,13 @@ from wharfinger.simulator.scenario.jobs import APPLICATION, Job
 from wharfinger.simulator.scenario.setup import Costs, Setup
 from wharfinger.simulator.truth.ground_truth import TrueResident
 
-SECONDS = 3600.0
-"""Of a plan; offline, no workload waits."""
+SECONDS = 3600.0  # of a plan; offline, no workload waits
 _TRAINING = "training/"
-INJECTED_MILLICPUS = 2000
-"""About so much of the server a copy has while sources run beside it."""
+INJECTED_MILLICPUS = 2000  # about so much of the server a copy has while sources run beside it
 
 
 class Campaign:
-    """One setup's training set.
-
-    Args:
-        setup: With the training set, the platforms and how well is measured.
-        streams: For errors of measurement.
-        reference: Platform on which all but heterogeneity is measured.
-        columns: Allocations there, ascending.
-        most_servers: Of one program.
-    """
+    """One setup's training set; all but heterogeneity is measured on the ``reference`` platform."""
 
     def __init__(
         self,
@@ -88,18 +77,14 @@ class Campaign:
             if truth.source(self._reference, source, PROBE_INTENSITY, beside) is not None
         )
 
-    # --- pieces ---------------------------------------------------------------------------
-
     def _servers(self) -> Iterator[Server]:
         for name, platform in self._platforms.items():
             for number in range(self._most_servers if name == self._reference else 1):
-                yield _server(f"{name}/{number}", platform)
+                cpu, memory = platform.cpu_millicpus, platform.memory_bytes
+                yield Server(f"{name}/{number}", platform, cpu, memory)
 
     def _job(self, application: str) -> Job:
-        """A copy of one that comes, or one that only the training set has.
-
-        Under a name of its own: measurements here err otherwise than later ones.
-        """
+        """A copy under a name of its own: measurements here err otherwise than later ones."""
         job, copied = self._jobs.get(application), Profile(ProfileMode.COPY)
         if job is not None:
             type_ = WorkloadType.SINGLE_NODE if job.best_effort else job.workload.type
@@ -131,19 +116,11 @@ class Campaign:
         )
 
     def _further(self, job: Job) -> Iterator[FurtherRun]:
-        """Other platforms, as much as each has; and more servers of the reference."""
         most = self._columns[-1]
         for name, platform in self._platforms.items():
-            if name != self._reference and self._fits(name, job):
+            if name != self._reference and job.memory_bytes <= platform.memory_bytes:
                 cpu = min(most, platform.cpu_millicpus)
                 yield FurtherRun(Setting(name, Configuration(cpu)), (f"{name}/0",))
         for count in range(2, self._most_servers + 1):
             names = tuple(f"{self._reference}/{number}" for number in range(count))
             yield FurtherRun(Setting(self._reference, Configuration(most), count), names)
-
-    def _fits(self, platform: str, job: Job) -> bool:
-        return job.memory_bytes <= self._platforms[platform].memory_bytes
-
-
-def _server(name: str, platform: Platform) -> Server:
-    return Server(name, platform, platform.cpu_millicpus, platform.memory_bytes)

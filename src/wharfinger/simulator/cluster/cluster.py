@@ -1,7 +1,6 @@
 """The simulated cluster: the effects of an engine's actions, as events in the loop.
 
-``simulator.engine`` is the engine on it. Every report goes to one listener; without one, what is
-known is told to the next.
+``simulator.engine`` is the engine on it. Reports go to one listener; a new one is told all.
 """
 
 from functools import cached_property
@@ -121,7 +120,6 @@ class SimulatedCluster(SimulatedServers):
         return seconds + (costs.move_seconds if run.account.first_run_at is not None else 0.0)
 
     def _begin(self, run: SimulatedRun) -> None:
-        """The program is there: it runs from now on."""
         run.handle = 0
         account = run.account
         why = self._why_gone(run.placements)
@@ -176,7 +174,6 @@ class SimulatedCluster(SimulatedServers):
                 self._say(report)
 
     def _without_job(self, key: str, workload: Workload) -> SimulatedRun:
-        """Stands for a start that never was one."""
         job = Job(workload, "")
         run = self._runs[key] = SimulatedRun(key, job, Account(job, self.now, (0.0,)), ())
         return run

@@ -1,8 +1,7 @@
 """What a source of interference that is a probe shows: what a workload causes.
 
-The source itself at half of its intensity: how much the workload slows it, against how much a
-second source of the same kind does at each intensity on that platform. So what is caused is an
-intensity of one source, as what is tolerated is. Called by ``profiling_runs``.
+The workload's effect on the source at half of its intensity is read off the effects of a second
+source of the same kind, so that caused and tolerated interference are both intensities.
 """
 
 import math
@@ -15,8 +14,7 @@ from wharfinger.model.profile import Entry
 from wharfinger.profiling.procedure import PROBE_INTENSITY
 from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
 
-DOUBT = 2.0
-"""Standard errors below which a slowed probe is noise."""
+DOUBT = 2.0  # standard errors below which a slowed probe is noise
 _STEP_ERROR = 10.0 / math.sqrt(12)  # a score lies somewhere between two levels
 
 
@@ -41,12 +39,8 @@ class Probes:
     ) -> Entry:
         """The least intensity at which a source slows the probe as much, 0 to 100.
 
-        Args:
-            platform: Where.
-            resource: The source's.
-            beside: The workload, of which its CPUs count.
-            ratios: The probe's rate beside it over that alone, of each look.
-            noise: Standard deviation of the logarithm of one look.
+        ``ratios`` are the probe's rate beside the workload over that alone, one of each look, and
+        ``noise`` is the standard deviation of the logarithm of one look.
         """
         curve = self._curve(platform, resource, beside)
         ratio, error = fmean(ratios), noise / math.sqrt(len(ratios))
@@ -66,7 +60,6 @@ class Probes:
     def _ratios(
         self, platform: str, resource: SharedResource, beside: TrueResident
     ) -> Sequence[float]:
-        """Of the probe beside a second source at each level, never rising."""
         probe = self._truth.source(platform, resource, PROBE_INTENSITY, beside)
         assert probe is not None
         plain = TrueResident(probe.application, probe.cpu_millicpus, probe.memory_bytes,

@@ -1,7 +1,6 @@
 """What an engine sees of how workloads perform: noisy, late, once a period and server.
 
-Called by ``cluster`` when the manager asks for a workload to be measured. A server is measured as
-long as a resident is to be; else nothing happens.
+A server is measured only while a resident is to be. Called by ``cluster``.
 """
 
 from collections.abc import Callable
@@ -21,16 +20,11 @@ from wharfinger.simulator.scenario.setup import Measuring
 
 SOURCE = "simulated"
 CPU = Quantity.CPU
-MEASURES = 20
-"""Priority in the loop: what happens at a moment is measured after it."""
+MEASURES = 20  # priority in the loop: what happens at a moment is measured after it
 
 
 class Meters:
-    """Measures workloads; ``tell`` takes a report, and in how many seconds it is told.
-
-    Attributes:
-        noise: Standard deviation of the logarithm of a measurement.
-    """
+    """Measures workloads; ``noise`` is the standard deviation of a measurement's logarithm."""
 
     def __init__(
         self,

@@ -1,8 +1,7 @@
-"""Profiling in the simulated cluster: runs take servers and time, beside the residents.
+"""Profiling in the simulated cluster: a plan's steps become runs and events beside the residents.
 
-``wharfinger.profiling`` says what a plan means; here its steps become runs and events. Each reading
-is the mean over its time, with a measurement's error. A profiling run presses on its neighbors as
-the workload itself would; it has no effect otherwise.
+Each reading is the mean over its time, with a measurement's error. A profiling run presses on its
+neighbors as the workload itself would; it has no effect otherwise.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,31 +37,16 @@ from wharfinger.simulator.cluster.runs import (
 from wharfinger.simulator.cluster.servers import SimulatedServers
 from wharfinger.simulator.scenario.jobs import Job, Load
 from wharfinger.simulator.truth.ground_truth import TrueResident
-from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue
 
-MIN_ERROR = 1e-4
-"""Of an entry, relative: nothing is measured exactly."""
-SAMPLES = 45
-"""Of a usual ramp, probing counted: each has that part of its time."""
+MIN_ERROR = 1e-4  # of an entry, relative: nothing is measured exactly
+SAMPLES = 45  # of a usual ramp, probing counted: each has that part of its time
 NO_SIGNAL = "nothing injects it in this ground truth"
 
 
 class PlanUnderWay:
     """Carries out the steps of one plan: the port of its interpreter.
 
-    Steps are noted, and take effect when the next reading begins: what runs on unchanged is not
-    stopped.
-
-    Args:
-        cluster: Where.
-        action: That asked for it.
-        job: What is profiled.
-        probes: What a probe shows of each source.
-        killed: Is told why a run was killed.
-
-    Attributes:
-        handle: The event of the reading's end.
-        observations: So far.
+    Steps take effect when the next reading begins: what runs on unchanged is not stopped.
     """
 
     def __init__(
@@ -161,7 +145,7 @@ class PlanUnderWay:
                 self._check_room(wanted)
             self._begin_run(wanted)
         elif wanted is not None:
-            self._start_copy(self._job, (self._placement(self.plan.cpu_millicpus[0]),), "copy")
+            self._start(self._job, (self._placement(self.plan.cpu_millicpus[0]),), "copy")
             if wanted.intensity > 0 and self._runs:
                 self._begin_source(wanted)
         self._current = wanted
@@ -190,7 +174,6 @@ class PlanUnderWay:
         return Stretch(1.0, _performance(self._runs[0]))
 
     def _read_sample(self, step: Inject) -> Stretch:
-        """Of the workload beside a source, and of the probe that the source is."""
         seen = [
             self._cluster.meters.error(
                 run.rate, run.job.name, step.resource.value, self._sample, at
@@ -210,7 +193,6 @@ class PlanUnderWay:
     def _judge(
         self, told: Sequence[tuple[float, float]], what: tuple[str | int, ...]
     ) -> Entry | None:
-        """Its noise is known, and the same whenever the same is measured."""
         meters, (_, value) = self._cluster.meters, told[-1]
         seen = meters.error(value, self._job.name, *what) if value else 0.0
         return Entry(seen, max(meters.noise, MIN_ERROR))
@@ -222,29 +204,20 @@ class PlanUnderWay:
             at = step.further
             servers = (self.plan.server,) if at is None else self.plan.further[at].servers
             own = tuple(self._placement(step.cpu_millicpus, server) for server in servers)
-            self._start_copy(self._job, own, "copy")
+            self._start(self._job, own, "copy")
         if step.known:
             cpu = self.plan.cpu_millicpus[0]
-            known = _reference(self._job, step.known, cpu)
-            self._start_copy(known, (self._placement(cpu),), step.known)
+            known = replace(
+                self._job, application=step.known, load=None, memory_bytes=1, cpu_millicpus=cpu
+            )
+            self._start(known, (self._placement(cpu),), step.known)
 
     def _placement(self, cpu_millicpus: int, server: str = "") -> Placement:
         return Placement(
             server or self.plan.server, Allocation(cpu_millicpus, self.plan.memory_bytes)
         )
 
-    def _start_copy(self, job: Job, places: tuple[Placement, ...], name: str) -> None:
-        self._start(job, places, name, self._cluster.truth.queue(job.application))
-
-    def _start(
-        self,
-        job: Job,
-        places: tuple[Placement, ...],
-        name: str,
-        queue: Queue = ONE_AT_A_TIME,
-        core_of: str = "",
-    ) -> None:
-        """A run that belongs to no workload."""
+    def _start(self, job: Job, places: tuple[Placement, ...], name: str, core_of: str = "") -> None:
         cluster, load = self._cluster, 0.0
         now = cluster.now
         if job.load is not None:
@@ -255,7 +228,7 @@ class PlanUnderWay:
             job,
             Account(job, now, (1.0,)),
             places,
-            queue,
+            cluster.truth.queue(job.application),
             self._killed,
             core_of,
             state=State.RUNNING,
@@ -266,7 +239,6 @@ class PlanUnderWay:
         cluster.settle_in(run, places)
 
     def _check_room(self, step: RunAt) -> None:
-        """Refuse where memory is not enough for the workload and a known program."""
         machine = self._cluster.machines[self.plan.server]
         residents = [part.resident for part in machine.parts if part.resident is not None]
         names = [self._job.application, step.known] if step.cpu_millicpus else [step.known]
@@ -275,7 +247,6 @@ class PlanUnderWay:
             raise DoesNotFit("it does not fit beside the residents")
 
     def _begin_source(self, step: Inject) -> None:
-        """Run the source beside the workload."""
         part = self._runs[0].parts[0]
         machine, beside = part.machine, part.resident
         assert beside is not None
@@ -370,7 +341,6 @@ class ProfilingRuns:
     def _go_on(
         self, plan: PlanUnderWay, interpreter: Interpreter, outcome: Stretch | Interruption | None
     ) -> None:
-        """Until the next reading takes time, or the answer is known."""
         while (wanted := interpreter.advance(outcome)) is not None:
             try:
                 plan.begin()
@@ -381,14 +351,6 @@ class ProfilingRuns:
                 at = self._cluster.now + wanted.seconds
                 plan.handle = self._cluster.loop.schedule(at, self._read, (plan, interpreter))
             return
-        self._finish(plan)
-
-    def _read(self, what: tuple[PlanUnderWay, Interpreter]) -> None:
-        plan, interpreter = what
-        plan.handle = 0
-        self._go_on(plan, interpreter, plan.read())
-
-    def _finish(self, plan: PlanUnderWay) -> None:
         plan.stop()
         if plan.observations.is_idle:
             self.fail(plan.key, "the copy did nothing")
@@ -396,6 +358,11 @@ class ProfilingRuns:
         answer = plan.finished()
         self._drop(plan)
         self._answer(answer)
+
+    def _read(self, what: tuple[PlanUnderWay, Interpreter]) -> None:
+        plan, interpreter = what
+        plan.handle = 0
+        self._go_on(plan, interpreter, plan.read())
 
     def _drop(self, plan: PlanUnderWay) -> None:
         del self._plans[plan.key]
@@ -407,13 +374,6 @@ class ProfilingRuns:
     def _answer(self, answer: ev.ProfilingFinished | ev.ProfilingFailed) -> None:
         self._answers[answer.key] = answer
         self._cluster.tell(answer)
-
-
-def _reference(job: Job, application: str, cpu_millicpus: int) -> Job:
-    """A known program that is run beside a workload."""
-    return replace(
-        job, application=application, load=None, memory_bytes=1, cpu_millicpus=cpu_millicpus
-    )
 
 
 def _mean_rate(run: SimulatedRun) -> float:
@@ -428,7 +388,6 @@ def _work_quantity(job: Job) -> Quantity:
 
 
 def _performance(run: SimulatedRun) -> dict[Quantity, float]:
-    """Alone at one allocation; of a service, what it could answer."""
     if run.job.load is None:
         return {Quantity.RATE: _mean_rate(run)}
     latency = service_values(run)[Quantity.LATENCY]

@@ -8,18 +8,11 @@ from wharfinger.core import events as ev
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.scenario.setup import Setup
 
-JOINS = 7
-"""Priority among the events of one moment: after outages, before arrivals."""
+JOINS = 7  # priority among the events of one moment: after outages, before arrivals
 
 
 class SimulatedProvisioner:
-    """Gives servers like those of the scenario, after a while.
-
-    Args:
-        cluster: That they join.
-        setup: With the platforms that there are, and how long a server takes to come.
-        tell: Is told what becomes of an order.
-    """
+    """Gives servers like those of the scenario, after a while; ``tell`` gets the answers."""
 
     def __init__(
         self, cluster: SimulatedCluster, setup: Setup, tell: Callable[[ev.Report], None]

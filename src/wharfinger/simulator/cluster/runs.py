@@ -1,7 +1,6 @@
 """Servers with their residents, starts of workloads, and the accounts of jobs.
 
-A run is what one key names; a job that is moved has several, and one account. ``servers`` and
-``cluster`` change them; ``results.report`` reads the accounts at the end.
+A run is what one key names; a job that is moved has several, and one account.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,8 +22,7 @@ from wharfinger.simulator.truth.ground_truth import (
 )
 from wharfinger.simulator.truth.queueing import ONE_AT_A_TIME, Queue, QueueShare
 
-USUAL_PERCENTILE = 99.0
-"""Where no target bounds another."""
+USUAL_PERCENTILE = 99.0  # where no target bounds another
 
 
 class State(Enum):
@@ -38,16 +36,7 @@ class State(Enum):
 
 @dataclass(slots=True, eq=False)
 class SimulatedServer:
-    """One server.
-
-    Attributes:
-        server: As the engine reports it.
-        up: Whether it is there.
-        parts: Of all residents, in the order in which they came.
-        measured: Its next measurement is in the loop.
-        platform: Its platform's name.
-        cpu_millicpus: CPU that there is, and may be used.
-    """
+    """One server; ``measured`` = its next measurement is in the loop."""
 
     server: Server
     up: bool = True
@@ -84,13 +73,11 @@ class RunPart:
     """What a run does on one server.
 
     Attributes:
-        cpu_millicpus: CPU time per second that it has, in thousandths.
         resident: As the ground truth sees it; ``None`` = something about it has changed.
         changed: Its run does not know of it yet.
         rate: Work per second done here; of a service, what it could do.
         alone: The same without co-runners; ``most`` with the whole server to itself.
         alone_cpus: Of a service, CPUs that answering all that keeps busy; so is ``most_cpus``.
-        used_millicpus: CPU time per second that does something, in thousandths.
     """
 
     run: "SimulatedRun"
@@ -149,7 +136,6 @@ class RunPart:
 
 
 def _alone(truth: GroundTruth, platform: str, resident: TrueResident) -> tuple[float, float]:
-    """Rate with the server to itself; of a service also the CPUs that this keeps busy."""
     if resident.load_per_second is None:
         return truth.alone(platform, resident), resident.cpu_millicpus / 1000
     return alone_with_cpus(truth, platform, resident)
@@ -161,14 +147,7 @@ class Account:
 
     Attributes:
         best: Its rate alone on its best platform; of a job with phases, of each.
-        first_run_at: When it ran first; ``None`` = never.
-        ended_at: When it ended; ``None`` = it has not.
-        starts: How often it was to be started.
-        failed: It was killed, vanished or could not start.
-        on: Seconds by platform.
-        recorder: Is told of a service's latency; ``None`` = none.
         done: Work of the run that counts: what an earlier one did is lost.
-        running_seconds: Of the same run.
         alone_seconds: That this work would have taken without co-runners.
         most_seconds: The same with whole servers.
         ideal_seconds: The same alone on its best platform.
@@ -227,17 +206,11 @@ class SimulatedRun:
     """One start, or a run of a profiling plan.
 
     Attributes:
-        queue: How the queries of a service differ.
         killed: Is told why a run of a profiling plan was killed; ``None`` = it is a job's own run.
         core_of: The application whose cores' other threads it is bound to: a source's alone.
-        since: What came before is in the account.
-        phase: Of its job, from 0.
         rate: Work per second, over all servers; so are ``alone`` and ``most``, see ``RunPart``.
         kept: Of a service: what it could answer within its bound over what is asked, at most 1.
         kept_alone: The same without co-runners; so is ``kept_most`` with whole servers.
-        handle: The event of its end in the loop; 0 = none.
-        started: The report of it; ``None`` = it has not begun.
-        end: The report of it; ``None`` = it has not ended.
         measured: Its performance is read; ``measurements`` = how often it was.
     """
 

@@ -1,8 +1,7 @@
 """The servers of a simulated cluster and how fast their residents run.
 
-Speeds change only when a workload comes, goes, is resized, suspended or asked more; then the
-ground truth is asked for the rates of that server, and ends are put where they belong. Nothing
-polls. ``cluster`` adds an engine's actions to it, ``profiling_runs`` the runs of profiling plans.
+Speeds change only when a workload comes, goes, is resized, suspended or asked more; nothing polls.
+``cluster`` adds an engine's actions to it, ``profiling_runs`` the runs of profiling plans.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,32 +28,13 @@ from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.setup import Costs, Faults, Measuring
 from wharfinger.simulator.truth.ground_truth import GroundTruth
 
-ENDS, TELLS = 0, 5
-"""Priorities of events of one moment: first what ends, then what is told of it."""
+ENDS, TELLS = 0, 5  # priorities of events of one moment: first what ends, then what is told of it
 
 Listener = Callable[[ev.Report], None]
 
 
 class SimulatedServers:
-    """Servers, their residents, and who is told what happens.
-
-    Args:
-        loop: The clock.
-        truth: How fast everything really is.
-        servers: That are there from the beginning.
-        jobs: What a workload that is started really is.
-        streams: For starts, noise and faults.
-        costs: What takes time.
-        faults: What goes wrong.
-        measuring: How well performance is seen.
-        capabilities: What its engines say that they can do.
-
-    Attributes:
-        jobs: By name.
-        accounts: What became of each job that was submitted, by name.
-        ledger: What the whole cluster has and uses, over time.
-        machines: The servers that are there, by name.
-    """
+    """Servers, their residents, and who is told what happens."""
 
     def __init__(
         self,
@@ -146,8 +126,6 @@ class SimulatedServers:
         machine = self.machines[server.name] = SimulatedServer(server)
         self.ledger.move(self.now, machine, 1)
 
-    # --- coming and going -----------------------------------------------------------------
-
     def settle_in(self, run: SimulatedRun, placements: Sequence[Placement]) -> None:
         """It holds these from now on; residents are slowed by it."""
         run.placements = tuple(placements)
@@ -188,7 +166,6 @@ class SimulatedServers:
                 self._end(run, ev.WorkloadFinished(run.key, None, 9, "out-of-memory"))
 
     def _end(self, run: SimulatedRun, report: ev.Report) -> None:
-        """It is over, in this way."""
         if run.end is not None:
             return
         run.settle(self.now)
@@ -207,8 +184,6 @@ class SimulatedServers:
             account.ended_at = self.now
             account.failed = not (finished and report.exit_code == 0)  # type: ignore[union-attr]
         self.tell(report)
-
-    # --- how fast -------------------------------------------------------------------------
 
     def refresh(self, machine: SimulatedServer) -> None:
         """The residents have changed: ask the ground truth, and move the ends."""
@@ -235,7 +210,6 @@ class SimulatedServers:
             self.refresh(part.machine)
 
     def _share_out(self, machine: SimulatedServer, active: Sequence[RunPart]) -> None:
-        """Allocated CPU is had; best-effort work shares what is left."""
         left, sharing = machine.cpu_millicpus, []
         for part in active:
             if part.run.core_of:
@@ -266,7 +240,6 @@ class SimulatedServers:
             run.handle = 0
 
     def _reach(self, run: SimulatedRun) -> None:
-        """A phase of its work is done, or all of it."""
         if run.phase == len(run.job.phases):
             self._complete(run)
             return

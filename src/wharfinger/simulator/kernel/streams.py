@@ -1,11 +1,8 @@
 """Random numbers by purpose: draws for one purpose do not change those for another.
 
-All randomness of a simulation comes from here, and the policy under test never draws. So two
-policies see the same arrivals, faults, and measurement noise.
-
-A *stream* (``of``) is a sequence, for draws in a fixed order. A draw *by name* (``uniform``,
-``normal``, ``lognormal``) depends on its name only, for draws whose order depends on decisions,
-such as the n-th measurement of a workload.
+The policy under test never draws, so two policies see the same arrivals, faults and noise. A
+*stream* (``of``) is a sequence, for draws in a fixed order. A draw *by name* (``uniform``,
+``normal``, ``lognormal``) depends on its name only, for draws whose order depends on decisions.
 """
 
 from hashlib import blake2b, sha256

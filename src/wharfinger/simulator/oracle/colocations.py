@@ -1,7 +1,7 @@
 """The residents of each server, as the ground truth sees them, and the effect of one more.
 
-Part of ``greedy``. Residents are read from the manager's records, so that starting ones count. What
-each has done is added up from how fast the ground truth says that it was, as others came and went.
+Part of ``greedy``. Residents are read from the manager's records, so that starting ones count;
+their work is added up from true rates.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,12 +13,9 @@ from wharfinger.simulator.cluster.runs import share_out
 from wharfinger.simulator.oracle.demand import Knowledge, Wants, lost
 from wharfinger.simulator.truth.ground_truth import TrueResident, busy_cpus
 
-ResidentsOf = Callable[[str], Sequence[WorkloadRecord]]
-"""Records of a server's residents, by its name."""
-SAFE = 1.001
-"""Times what is needed is asked for: sums are only so exact."""
-Speed = tuple[float, float]
-"""A rate, and the CPUs that it keeps busy where all is asked."""
+ResidentsOf = Callable[[str], Sequence[WorkloadRecord]]  # of a server, by its name
+SAFE = 1.001  # times what is needed is asked for: sums are only so exact
+Speed = tuple[float, float]  # a rate, and the CPUs that it keeps busy where all is asked
 _MOST_KEPT = 500_000
 
 
@@ -27,8 +24,6 @@ class Member:
     """A resident of a server, or a newcomer.
 
     Attributes:
-        record: The manager's; ``None`` = a newcomer.
-        best_effort: It shares what the others leave.
         number: Stands for ``resident``.
         part: Of all that it does, what it is to do here.
         level: Its value, over all phases, over that of the phase that is looked at.
@@ -72,13 +67,7 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class ServerMembers:
-    """The residents of one server.
-
-    Attributes:
-        keys: Of their starts.
-        values: What each of them does now.
-        since: When what they have done was added up last.
-    """
+    """The residents of one server; ``since`` = when what they have done was added up last."""
 
     platform: str
     keys: tuple[str, ...] = ()
@@ -92,7 +81,6 @@ class NewcomerEffect:
     """A newcomer among the residents of a server.
 
     Attributes:
-        value: Its own there.
         missed: How many residents would miss targets that they would keep without it.
         lost: Of the logarithm of the residents' performance, their sum.
     """
@@ -103,11 +91,7 @@ class NewcomerEffect:
 
 
 class Colocations:
-    """The residents of all servers.
-
-    Attributes:
-        parts: Of those on several servers: what they are to do on each, by name and server.
-    """
+    """The residents of all servers; ``parts`` = what those on several are to do on each."""
 
     def __init__(self, knowledge: Knowledge, residents: ResidentsOf) -> None:
         self._knowledge, self._residents = knowledge, residents
@@ -140,8 +124,6 @@ class Colocations:
             needed = member.needed(now, before, here.since)
             missed += after < needed <= before
         return NewcomerEffect(values[-1], missed, less)
-
-    # --- residents --------------------------------------------------------------------------
 
     def _members_now(self, server: str, platform: str, now: float) -> ServerMembers:
         records = self._residents(server)
@@ -201,8 +183,6 @@ class Colocations:
         number = self._number(resident)
         return Member(wants, "", None, best_effort, resident, number, 1.0, level, alone)
 
-    # --- how fast ---------------------------------------------------------------------------
-
     def _settled(self, platform: str, members: Sequence[Member]) -> list[float]:
         values = self._values(platform, members)
         return [0.0] * len(members) if values is None else values
@@ -226,7 +206,6 @@ class Colocations:
         ]
 
     def _solved(self, platform: str, numbers: tuple[int, ...]) -> dict[int, Speed] | None:
-        """By number: equal residents have equal rates."""
         there = [self._numbered[number] for number in numbers]
         if not self._knowledge.truth.fits(platform, there):
             return None
@@ -238,7 +217,6 @@ class Colocations:
         }
 
     def _shared_out(self, platform: str, members: Sequence[Member]) -> list[int]:
-        """Numbers where best-effort work has its part of what the others leave."""
         left = float(self._knowledge.real_millicpus[platform])
         left -= sum(m.resident.cpu_millicpus for m in members if not m.best_effort)
         sharing = [member for member in members if member.best_effort]

@@ -1,9 +1,6 @@
-"""What a job needs to keep its target, by the ground truth.
+"""What a job needs to keep its target, by the ground truth, for ``greedy`` and ``colocations``."""
 
-``greedy`` decides by it, ``colocations`` finds by it which residents would miss a target.
-"""
-
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, log
 
 from wharfinger.model.workload import LatencyBound
@@ -13,12 +10,9 @@ from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import TrueResident, alone_with_cpus
 from wharfinger.simulator.truth.queueing import Queue
 
-RESERVED = 0.9
-"""A target of so much of the best that there is takes all CPUs that the job can use."""
-FEW = 20
-"""So many jobs make half of a mean that can be relied upon."""
-START_SPREAD = 2.0
-"""Starts are taken to last so many times their mean, so that none is late for its start alone."""
+RESERVED = 0.9  # a target of so much of the best that there is takes all CPUs that the job can use
+FEW = 20  # so many jobs make half of a mean that can be relied upon
+START_SPREAD = 2.0  # starts are taken to last so many times their mean: none is late by its start
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +22,10 @@ class Wants:
     Attributes:
         application: Its phase with the most work, at its best speed; most have one only.
         best: Units of work per second, alone on the best platform with all that it can use.
-        target_seconds: From submission to its end, by its target; infinite = it has none, or
-            serves.
+        target_seconds: From submission to its end; infinite = it has no such target, or serves.
         asked_per_second: Of a service: the most that its target has it answer; 0 = it is none.
         kept: Share of that which it has to answer.
         sized: It gets the least that reaches its target; else all CPUs that it can use.
-        bound: Of a service's latency; ``None`` = none.
     """
 
     job: Job
@@ -97,7 +89,8 @@ class Knowledge:
         self._values: dict[tuple[str, str, int, int], float] = {}
         self._wants = {job.name: self._look(job) for job in setup.jobs}
         self.scarcity = self._scarcity(setup)
-        self.mean_cpu_seconds = self._cpu_seconds()
+        seconds = [w.ideal_seconds * w.job.cpu_millicpus / 1000 for w in self._wants.values()]
+        self.mean_cpu_seconds = _mean(seconds)
 
     def wants(self, name: str) -> Wants | None:
         """What a job needs; ``None`` = there is none of this name."""
@@ -129,8 +122,6 @@ class Knowledge:
         job, load = wants.job, wants.load_per_second
         each = None if load is None else load / servers
         return TrueResident(wants.application, cpu_millicpus, job.memory_bytes, each, servers)
-
-    # --- pieces ---------------------------------------------------------------------------
 
     def _look(self, job: Job) -> Wants:
         workload, target = job.workload, job.workload.target
@@ -173,14 +164,13 @@ class Knowledge:
         return self._most[application]
 
     def _alone(self, wants: Wants, platform: str, given: int, servers: int) -> float:
-        job, load = wants.job, wants.load_per_second
-        each = None if load is None else load / servers
-        rates = []
+        job, rates = wants.job, []
+        main = self.resident(wants, float(given), servers)
         for phase in job.all_phases:
-            who = TrueResident(phase.application, float(given), job.memory_bytes, each, servers)
+            who = replace(main, application=phase.application)
             fits = self.truth.fits(platform, [who])
             rates.append(self.truth.alone(platform, who) if fits else 0.0)
-        if load is not None and rates[0] > 0:
+        if job.load is not None and rates[0] > 0:
             return wants.value(*alone_with_cpus(self.truth, platform, who))
         if len(rates) == 1 or min(rates) <= 0:
             return min(rates)
@@ -207,11 +197,6 @@ class Knowledge:
         seconds = max(arrivals, default=0.0) - min(arrivals, default=0.0) + _mean(spans)
         sure = len(spans) / (len(spans) + FEW)
         return {p: sure * each / seconds if seconds > 0 else 0.0 for p, each in found.items()}
-
-    def _cpu_seconds(self) -> float:
-        """Of a job, mean."""
-        wanted = self._wants.values()
-        return _mean([each.ideal_seconds * each.job.cpu_millicpus / 1000 for each in wanted])
 
     def keeps_alone(self, wants: Wants, platform: str) -> bool:
         """Whether its target can be kept there at all, where it starts at once and is alone."""

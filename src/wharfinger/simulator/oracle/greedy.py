@@ -1,13 +1,10 @@
 """The oracle where the ground truth knows no pairs: it looks at each server's residents itself.
 
-A yardstick: about what a policy could reach that decides one workload at a time, migrates none, and
-knows the arrivals to come and every speed beside any co-runners. docs/policies.md states its rules
-and docs/decisions/0038-oracle.md why there is another oracle where pairs are known.
-
-It is greedy and not exact: of a platform one empty server is tried and at most ``LOOKED_AT``
-others, the least loaded; a job of several phases counts by the one in which it does most. Nothing
-is resized: what is placed is for the most that will be asked. It keeps what it has computed between
-calls: the same calls have the same answers, as a replay needs.
+A bound for policies that decide one workload at a time and migrate none (docs/policies.md;
+docs/decisions/0038-oracle.md says why there are two). It is greedy: of a platform one empty server
+and at most ``LOOKED_AT`` others are tried, a job of several phases counts by the one with the most
+work, and nothing is resized: a placement is for the most that will be asked. Results are cached,
+and the same calls have the same answers, as a replay needs.
 """
 
 from collections.abc import Sequence
@@ -41,16 +38,11 @@ from wharfinger.simulator.oracle.true_numbers import CPU_SHARES, NEVER
 from wharfinger.simulator.scenario.setup import Setup
 
 Rows = NDArray[np.intp]
-LOOKED_AT = 16
-"""Servers of a platform that are tried, the least loaded of those that are not empty."""
-EVER = 0.5
-"""Of a mean job's CPU time, what each counts for on top of its own."""
-THRIFT = 0.02
-"""What a CPU is worth to one that gets no more than it needs, of a target."""
-FILLER = 0.1
-"""What best-effort work's performance is worth, over that of others."""
-ENOUGH_MORE = 1.05
-"""Over one server several have to do so much to be taken where they don't suffice either."""
+LOOKED_AT = 16  # servers of a platform that are tried, the least loaded of those that are not empty
+EVER = 0.5  # of a mean job's CPU time, what each counts for on top of its own
+THRIFT = 0.02  # what a CPU is worth to one that gets no more than it needs, of a target
+FILLER = 0.1  # what best-effort work's performance is worth, over that of others
+ENOUGH_MORE = 1.05  # times one server's value: several that don't suffice either must reach this
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +160,6 @@ class _Search:
         return self._knowledge.sizes(self._wants, platform)[0]
 
     def _given(self, cpu_millicpus: int) -> Allocation:
-        """So much CPU; best-effort work has no claim on any."""
         cpu = 0 if self._best_effort else cpu_millicpus
         return Allocation(cpu, self._memory_bytes, self._best_effort)
 
@@ -331,7 +322,6 @@ class _Search:
     # --- the decision ---------------------------------------------------------------------------
 
     def plan(self, chosen: list[Choice], tried: list[Choice]) -> Place:
-        """These servers."""
         taken = {choice.row for choice in chosen}
         others = [choice for choice in tried if choice.row not in taken]
         share = self._together(chosen) / self.aimed if 0 < self.aimed < inf else None
@@ -353,13 +343,11 @@ class _Search:
         return Place(tuple(Placement(names[c.row], c.given) for c in chosen), decision)
 
     def refusal(self) -> Refuse:
-        """No server has room."""
         need = self._given(int(min(self._smallest, default=0)))
         by_row = self._smallest[self._view.platform]
         return refuse(GreedyOracle.name, self._request, need, self._view, by_row)
 
     def disturbing(self, tried: list[Choice]) -> Refuse:
-        """Best-effort work would make others miss their targets everywhere."""
         best = tried[0]
         return Refuse(
             Decision(

@@ -22,8 +22,7 @@ from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
 
-NEVER = 1e-9
-"""Stands for a rate of 0, of which there is no logarithm."""
+NEVER = 1e-9  # stands for a rate of 0, of which there is no logarithm
 CPU_SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
 """Of what a job can use: where the curve is told; between these it is a line in logarithms."""
 
@@ -133,7 +132,6 @@ class TrueNumbers:
         }
 
     def _pairs_of(self, job: Job) -> dict[str, PairProfile]:
-        """On each platform: its row of the pairs, and its own place among the columns."""
         found = {platform: self._profiles(platform) for platform in self._platforms}
         return {p: known[job.application] for p, known in found.items() if job.application in known}
 

@@ -1,16 +1,8 @@
-"""What came of a run: one fate for each workload, series over time, and the numbers of the report.
+"""What came of a run: one outcome for each job, series over time, and the numbers of the report.
 
-Definitions (docs/simulator.md has them for readers):
-
-* A job's *performance* is the time that it would have taken alone on the best platform over the
-  time from submission to its end; a service's is the mean over its lifetime of what it could
-  answer within its latency bound over what it was asked, at most 1.
-* *Target performance* is what was achieved over the target, at most 1: the stated completion time
-  over that from submission to the end, the mean rate over the stated rate, or for a service
-  its performance against what its target asks.
-* What is lost of performance (1 minus it) is told apart: to the platform, to an allocation that is
-  less than the whole server, to neighbors, and to waiting (queueing, profiling, starting, being
-  suspended, doing work again). The four sum to what is lost.
+docs/simulator.md defines them. A service's performance is the mean over its lifetime of what it
+could answer within its latency bound over what it was asked, at most 1; its target performance is
+that against what its target asks. The four losses sum to 1 minus the performance.
 """
 
 from collections.abc import Mapping
@@ -25,16 +17,11 @@ class JobOutcome:
     """What became of one workload.
 
     Attributes:
-        end: The phase in which the manager has it at the end of the run; ``"unfinished"`` where
-            it had not ended.
+        end: Its last phase in the manager; ``"unfinished"`` where it had not ended.
         platform: On which it did most; empty = it never ran.
-        submitted_at: Seconds from the run's beginning.
-        ended_at: The same of its end; ``None`` = it had not ended.
         wait_seconds: Until it ran first; to the end of the run where it never did.
         performance: 1 = alone on its best platform; 0 where it failed.
         target_performance: Achieved over target, at most 1; ``None`` = it has no target.
-        kept: Whether its target was kept within the tolerance.
-        platform_loss: As above; so are the other losses.
     """
 
     name: str
@@ -60,16 +47,13 @@ class Series:
 
     Attributes:
         edges: (B + 1,) of the bins.
-        groups: Names of the rows of ``utilization``: servers, or several together where there are
-            many.
+        groups: Names of the rows of ``utilization``: servers, or several of many together.
         utilization: (G, B) CPU that was used over what there is, mean over a bin.
         required_cpus: (B,) CPUs that the workloads could use, which are there and have not ended.
         allocated_cpus: (B,) that were given away.
         used_cpus: (B,) that did something.
-        latency_edges_seconds: (L + 1,) of the histograms of latency, ascending; the last is
-            infinite.
-        latency: By service, (L,) share of its time with a latency, at the percentile that its
-            target bounds, in each.
+        latency_edges_seconds: (L + 1,) of the histograms of latency, ascending to infinity.
+        latency: By service, (L,) share of its time with each latency, at its target's percentile.
         bounds_seconds: Of latency, by service; those without a bound are absent.
     """
 
@@ -90,8 +74,6 @@ class Outcome:
 
     Attributes:
         summary: The report's numbers by their stable keys, in the order in which they are shown.
-        fates: In order of arrival.
-        series: Over time; ``None`` = it was not asked for.
         notes: What a reader should know of how its world was made, a sentence each.
     """
 

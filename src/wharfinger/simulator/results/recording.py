@@ -1,8 +1,7 @@
 """The log of a run in a file: what a live manager's log holds, one line of JSON an event.
 
 The first line says what the run was; each other line has ``time``, ``kind`` and ``event``, the
-cause of a step first and what was decided of it behind. ``replay`` reads it again; so does any tool
-that reads JSON lines.
+cause of a step before what was decided of it. ``replay`` reads it again.
 """
 
 import json
@@ -32,9 +31,7 @@ class Recording:
     def open(cls, path: Path, run: Mapping[str, object]) -> "Iterator[Recording]":
         """Write to a file, which is there under its name only once all is written.
 
-        Args:
-            path: The file.
-            run: What the run is, as ``read_recording`` gives it back.
+        ``run`` is what ``read_recording`` gives back.
 
         Raises:
             InvalidInput: It can't be written there.

@@ -1,7 +1,4 @@
-"""From the accounts of a run to its report: fates and the summary's numbers.
-
-``outcome`` says what each number means; here is how it comes about. Called at the end of a run.
-"""
+"""From the accounts of a run to its report (docs/simulator.md): fates and the summary's numbers."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,10 +13,8 @@ from wharfinger.simulator.results.outcome import JobOutcome
 from wharfinger.simulator.scenario.jobs import Job
 
 UNFINISHED = "unfinished"
-IDLE_POWER = 0.5
-"""Of a server that does nothing, as a share of its peak."""
-Losses = tuple[float, float, float, float]
-"""Of performance, to platform, allocation, co-runners and waiting."""
+IDLE_POWER = 0.5  # of a server that does nothing, as a share of its peak
+Losses = tuple[float, float, float, float]  # to platform, allocation, co-runners, waiting
 _FAILED = frozenset({"failed", "vanished", "rejected", "revoked"})
 
 
@@ -34,10 +29,7 @@ class Effort:
 
 
 def outcome_of_job(account: Account, end: str, now: float) -> JobOutcome:
-    """What became of one job.
-
-    ``end`` is the manager's phase at the end of the run, or ``UNFINISHED``.
-    """
+    """What became of one job; ``end`` is the manager's last phase, or ``UNFINISHED``."""
     job = account.job
     failed = account.failed or end in _FAILED
     if job.is_service:
@@ -95,7 +87,6 @@ def _over_target(account: Account, seconds: float, *, finished: bool) -> float:
 
 
 def _service(account: Account, now: float, *, failed: bool) -> tuple[float, Losses]:
-    """Over the time for which it is wanted."""
     wanted = min(account.job.lifetime_seconds, now - account.submitted_at)
     if wanted <= 0 or (failed and account.running_seconds <= 0):
         return 0.0, (0.0, 0.0, 0.0, 1.0)
@@ -117,13 +108,8 @@ def summarise(
 ) -> dict[str, float | int | None]:
     """The report's numbers.
 
-    Args:
-        fates: Of all that were submitted.
-        sums: Of the cluster's levels, from ``began`` to ``ended``.
-        began: The first arrival, in seconds.
-        ended: When the last had ended.
-        ideal_seconds: The same span, had each job run alone on its best platform at once.
-        effort: What the run has cost.
+    ``sums`` are from ``began``, the first arrival, to ``ended``; ``ideal_seconds`` is the same
+    span, had each job run alone on its best platform at once.
     """
     wanted = [fate for fate in fates if fate.type != "best-effort"]
     fillers = [fate.performance for fate in fates if fate.type == "best-effort"]
@@ -170,16 +156,12 @@ def summarise(
 def ideal_seconds(
     jobs: Iterable[Job], best: Callable[[str], float], began: float, until: float
 ) -> float:
-    """From the first arrival to the last end, had each run alone on its best platform at once.
-
-    ``best`` gives an application's rate alone there; ``began`` is the first arrival.
-    """
+    """From ``began`` to the last end, had each job run at once, alone, at its ``best`` rates."""
     ends = [min(until, job.arrives_at + _ideal(job, best)) for job in jobs]
     return max(ends, default=began) - began
 
 
 def _ideal(job: Job, best: Callable[[str], float]) -> float:
-    """Seconds that a job takes, or is wanted, where every phase is at its best."""
     phases = job.all_phases
     rates = [best(phase.application) for phase in phases]
     if job.work == inf or min(rates) <= 0:

@@ -1,7 +1,4 @@
-"""How a run was over time, for pictures: changes are noted as they happen, and binned at the end.
-
-Only on request: a run of many servers has many changes.
-"""
+"""How a run was over time, for pictures: noted on request as it changes, and binned at the end."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -14,8 +11,7 @@ from wharfinger.simulator.results.outcome import JobOutcome, Series
 from wharfinger.simulator.scenario.jobs import Job
 
 BINS = 240
-MOST_GROUPS = 200
-"""Rows of the picture; beyond, servers are taken together."""
+MOST_GROUPS = 200  # rows of the picture; beyond, servers are taken together
 LATENCY_EDGES_SECONDS = np.geomspace(1e-4, 10.0, 101)
 
 
@@ -85,13 +81,7 @@ class Recorder:
         histogram[np.searchsorted(LATENCY_EDGES_SECONDS, latency_seconds)] += seconds
 
     def series(self, jobs: Mapping[str, Job], fates: Sequence[JobOutcome], ended: float) -> Series:
-        """All of it, over the whole run.
-
-        Args:
-            jobs: By name.
-            fates: What became of them.
-            ended: The end of the run, in seconds.
-        """
+        """All of it, from the beginning of the run to ``ended``, in seconds."""
         edges = np.linspace(0.0, max(ended, 1e-9), BINS + 1)
         names = list(self._used)
         per_server = np.array([self._used[name].means(edges) for name in names])
@@ -123,7 +113,6 @@ def _bound(job: Job) -> float | None:
 def _wanted(
     jobs: Mapping[str, Job], fates: Sequence[JobOutcome], ended: float
 ) -> list[tuple[float, float]]:
-    """When workloads come and go, with the CPU that they could use."""
     changes = []
     for fate in fates:
         job = jobs[fate.name]
@@ -139,7 +128,6 @@ def _wanted(
 def _grouped(
     names: Sequence[str], rows: NDArray[np.float64], capacities: NDArray[np.float64]
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Utilisation by server, or by so many neighbors in the list together."""
     size = max(1, -(-len(names) // MOST_GROUPS))
     starts = np.arange(0, len(names), size)
     if not len(names):

@@ -1,7 +1,4 @@
-"""Arrivals of workloads: as a scenario states them, and drawn.
-
-``build`` calls this with the mean gap between two arrivals.
-"""
+"""Arrivals of workloads: as a scenario states them, and drawn."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -86,8 +83,7 @@ def arrival_times(
 ) -> Array:
     """(count,) seconds from the beginning, ascending; the mean gap is that outside of bursts.
 
-    Raises:
-        InvalidInput: Recorded ones can't be read, or are fewer than the workloads.
+    ``InvalidInput`` if recorded ones can't be read, or are fewer than the workloads.
     """
     if arrivals.recorded is not None:
         return _recorded(arrivals.recorded, count)
@@ -110,11 +106,7 @@ def _recorded(recorded: Recorded, count: int) -> Array:
 
 
 def base_gap(gap_seconds: float, bursts: Bursts | None) -> float:
-    """Mean gap between arrivals outside of bursts, for a mean gap of both together.
-
-    Raises:
-        InvalidInput: The bursts alone are more.
-    """
+    """Mean gap outside of bursts, for one of both together; ``InvalidInput`` if bursts are more."""
     if bursts is None:
         return gap_seconds
     rest = 1 / gap_seconds - bursts.size / bursts.every_seconds

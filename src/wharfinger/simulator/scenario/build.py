@@ -1,8 +1,4 @@
-"""From a scenario and a seed to the ``Setup`` of one run.
-
-Reads from top to bottom: files, servers, ground truth, population, arrivals, faults. Each purpose
-has its own random stream.
-"""
+"""From a scenario and a seed to the ``Setup`` of one run, read from top to bottom."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -109,7 +105,6 @@ def _read(
 
 
 def _servers(world: World) -> Iterator[Server]:
-    """Named by platform and number."""
     cpu_promised, memory_promised = world.promised
     taken: set[str] = set()
     for group in world.groups:
@@ -128,7 +123,6 @@ def _servers(world: World) -> Iterator[Server]:
 
 
 def _scaled(groups: Sequence[ServerGroup], servers: int | None) -> tuple[ServerGroup, ...]:
-    """So many servers in the same proportions; platforms that get none are left out."""
     if servers is None:
         return tuple(groups)
     counts = apportion([float(group.count) for group in groups], servers)
@@ -221,7 +215,6 @@ def _from_trace(
 
 
 def _undisturbed(scenario: Scenario, groups: Sequence[ServerGroup]) -> Undisturbed:
-    """The ground truth of classes, in which an application has the same numbers everywhere."""
     meant: dict[str, tuple[int, float | None]] = {}
     for each in scenario.population:
         per_cpu = None if each.load is None else each.per_cpu
@@ -263,7 +256,6 @@ def _applications(scenario: Scenario) -> tuple[str, ...]:
 
 
 def _from_physics(scenario: Scenario, servers: int | None, streams: Streams) -> World:
-    """Of named platforms, and of pools drawn from the streams' seed."""
     regime = find_regime(scenario.regime)
     groups = tuple(_of_hardware(scenario))
     hardware = [HARDWARE[group.platform] for group in groups]
@@ -323,7 +315,6 @@ def _pool(each: PopulationClass, regime: Regime, streams: Streams) -> tuple[Appl
 
 
 def _needs(app: Application, each: PopulationClass, hardware: list[Hardware]) -> tuple[int, int]:
-    """CPU and memory that it can use of one server, at most those of the largest."""
     threads = min(app.threads, max(one.cores for one in hardware))
     largest = max(one.memory_bytes for one in hardware)
     data = app.data_bytes / max(1, each.scale.max_servers)
@@ -335,7 +326,6 @@ def _needs(app: Application, each: PopulationClass, hardware: list[Hardware]) ->
 
 
 def _check_memory(world: World) -> None:
-    """Refuse a class with workloads that no server holds."""
     largest = max(group.memory_bytes for group in world.groups)
     for each in world.scenario.population:
         if max(each.memory_bytes) > largest:
@@ -359,7 +349,6 @@ def _population(world: World, workloads: int | None) -> tuple[list[Draft], list[
 
 
 def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> float:
-    """End of the time for which faults are drawn."""
     if world.scenario.until_seconds is not None:
         return world.scenario.until_seconds
     if world.scenario.faults.mtbf_seconds is None or not drafts:
@@ -374,7 +363,6 @@ def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> f
 
 
 def _training(world: World) -> tuple[str, ...]:
-    """Applications that were profiled before, in the order of all; at least one of each pool."""
     random, applications = world.streams.of("training"), world.applications
     groups = [applications]
     if world.scenario.is_physical:

@@ -1,7 +1,6 @@
 """Workloads of a simulation: as their users submit them, and as only the ground truth knows them.
 
-``simulator.scenario.build`` makes a population of these, the cluster runs them, the report compares
-their performance with what was possible. A policy sees only a job's ``workload``.
+A policy sees only a job's ``workload``.
 """
 
 from bisect import bisect_right
@@ -10,17 +9,12 @@ from math import inf
 
 from wharfinger.model.workload import Reservation, Workload, WorkloadType
 
-APPLICATION = "application"
-"""First word of a simulated workload's command; the second names it in the ground truth."""
+APPLICATION = "application"  # first word of a simulated command; the second names the program
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load of a service, constant between changes.
-
-    Attributes:
-        times: Seconds since submission, ascending, the first 0.
-        per_second: Queries per second from each of these on.
+    """Queries per second from each of ``times`` on: seconds since submission, from 0, ascending.
 
     >>> load = Load((0.0, 60.0), (100.0, 250.0))
     >>> load.at(59.0), load.next_change(0.0), load.next_change(60.0), load.mean(120.0)
@@ -63,12 +57,9 @@ class Job:
 
     Attributes:
         workload: As its user submits it. Its reservation is what it really needs.
-        application: Its name in the ground truth.
         work: In the ground truth's unit; infinite for services.
         lifetime_seconds: Of a service, from submission, whether it runs or not; else infinite.
         cpu_millicpus: The most that it can use on one server.
-        memory_bytes: That it takes on each server.
-        load: Of a service; ``None`` = it is none.
         stated: What its user would reserve; ``None`` = what it needs.
         phases: After the first, which is ``application``.
     """

@@ -90,7 +90,6 @@ def make_load(model: LoadModel, lifetime_seconds: float) -> Load:
 
 
 def _steps(model: LoadModel, lifetime_seconds: float) -> Sequence[tuple[float, float]]:
-    """Times with the rates from then on."""
     base, peak = model.base_per_second, model.peak_per_second
     match model.shape:
         case LoadShape.FLAT:

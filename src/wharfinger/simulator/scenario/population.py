@@ -1,8 +1,7 @@
 """The world of one run, and the population drawn in it from the classes of its scenario.
 
-``build`` makes a world of a scenario and its files; in ``submission`` the drafts become jobs. Each
-class and each purpose has its own stream, and each workload the same number of draws, so that a
-change of one number in a scenario changes no other draw.
+Called by ``build``. Each class and each purpose has its own stream, and each workload the same
+number of draws, so that a change of one number in a scenario changes no other draw.
 """
 
 from collections import Counter
@@ -35,11 +34,7 @@ class World:
 
     Attributes:
         scenario: With classes and servers filled in.
-        groups: Of servers, as many as run.
-        trace_jobs: The workloads, where a trace states them.
-        notes: What a reader of results should know.
-        needs: Of the physics: thousandths of a CPU that each application can use on a server, and
-            memory that it takes.
+        needs: Of the physics: by application, usable thousandths of a CPU on a server, and bytes.
         loads: Of the physics: how much each application loads memory.
         promised: CPU and memory that servers promise over what they have.
     """
@@ -62,11 +57,7 @@ class World:
         return max(group.cpu_millicpus for group in self.groups)
 
     def rates_of(self, application: str) -> tuple[float, ...]:
-        """Its rates alone on each platform, in their order.
-
-        Raises:
-            InvalidInput: It runs on none of them.
-        """
+        """Its rates alone on each platform, in their order; ``InvalidInput`` if it runs on none."""
         rates = self._rates.get(application)
         if rates is None:
             names = [group.platform for group in self.groups]
@@ -126,7 +117,6 @@ class Draft:
 
 
 def _class_counts(scenario: Scenario, workloads: int | None) -> list[int]:
-    """How many of each class; ``workloads`` in all, unless ``None``."""
     shares = [each.share for each in scenario.population]
     total = scenario.workloads
     if scenario.population[0].count is not None:

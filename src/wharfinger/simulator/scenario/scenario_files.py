@@ -1,7 +1,4 @@
-"""Scenarios by their names on the command line: ``measured:DIR``, ``trace:DIR``, shipped, a file.
-
-Files are read by the code that reads manifests, as strictly.
-"""
+"""Scenarios by their names on the command line; files are read as strictly as manifests."""
 
 import re
 from dataclasses import replace
@@ -35,12 +32,10 @@ _DESCRIPTION = re.compile(r"^\s+description:\s*(.+?)\s*$", re.MULTILINE)
 
 
 def load_scenario(text: str) -> Scenario:
-    """A scenario by its name.
+    """A scenario by its name, or from a YAML file.
 
-    Args:
-        text: ``measured:DIR`` for measured tables, ``trace:DIR`` for a trace in a directory,
-            ``trace:FILE`` for one in the Standard Workload Format, the name of a shipped scenario,
-            or a YAML file.
+    ``measured:DIR`` are measured tables, ``trace:DIR`` is a trace in a directory, ``trace:FILE`` in
+    the Standard Workload Format; any other name is that of a shipped scenario.
 
     Raises:
         InvalidInput: It does not exist, or is wrong: file, line, field, value, mend.
@@ -118,7 +113,6 @@ def read_scenario(text: bytes | str, *, source: str, directory: Path) -> Scenari
 
 
 def _check_meaning(document: Document) -> None:
-    """Refuse combinations that the values no longer show."""
     lines = document.lines
     if {"spec.trace.csv", "spec.trace.swf"} <= lines.keys():
         document.wrong("spec.trace.swf", "a trace is either csv or swf; remove one")
@@ -169,7 +163,6 @@ def measured_scenario(directory: str) -> Scenario:
 
 
 def _trace_scenario(where: str) -> Scenario:
-    """A trace in a directory, by its own mapping or the shipped one; or in SWF."""
     path = Path(where)
     if path.is_dir():
         own = path / _MAPPING

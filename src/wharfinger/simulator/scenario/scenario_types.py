@@ -1,7 +1,6 @@
 """A scenario: a cluster and its workloads as an operator states them, and the table of its fields.
 
-The fields stand at the dataclasses that keep them. ``scenario_files`` reads by ``SCENARIO``, and
-``scripts/generate-manifest-docs`` describes it; ``scenario.build`` draws one run's world.
+``scenario_files`` reads by ``SCENARIO``, and ``scripts/generate-manifest-docs`` describes it.
 """
 
 from dataclasses import dataclass, field
@@ -47,6 +46,12 @@ from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import DEFAULT, REGIMES
 
 _GIB = 1024**3
+
+
+def _refuse_where(class_name: str, *checks: tuple[object, str]) -> None:
+    for is_wrong, why in checks:
+        if is_wrong:
+            raise InvalidInput(f"class {class_name}: {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,24 +149,25 @@ class PopulationClass:
     profile: Annotated[Profile, fields.PROFILE] = field(default_factory=Profile)
 
     def __post_init__(self) -> None:
-        if (self.type is WorkloadType.LATENCY_CRITICAL) != (self.load is not None):
-            raise InvalidInput(f"class {self.name}: latency-critical work has a load, no other has")
-        if self.load is None:
-            self._check_work()
-        elif self.latency is None and self.throughput_per_second is None:
-            raise InvalidInput(f"class {self.name}: write its target, e.g. the latency it keeps")
-        elif self.best_effort:
-            raise InvalidInput(f"class {self.name}: a service is not best-effort work")
-        if self.type is WorkloadType.SINGLE_NODE and self.scale.max_servers > 1:
-            raise InvalidInput(f"class {self.name}: single-node work has one server; write batch")
-
-    def _check_work(self) -> None:
-        """Refuse what only services have."""
-        if self.lifetime or self.latency or self.throughput_per_second:
-            raise InvalidInput(
-                f"class {self.name}: lifetime and target belong to latency-critical work; "
-                "write duration and targets"
-            )
+        serves = self.load is not None
+        has_target = self.latency is not None or self.throughput_per_second is not None
+        _refuse_where(
+            self.name,
+            (
+                (self.type is WorkloadType.LATENCY_CRITICAL) != serves,
+                "latency-critical work has a load, no other has",
+            ),
+            (
+                not serves and (self.lifetime or has_target),
+                "lifetime and target belong to latency-critical work; write duration and targets",
+            ),
+            (serves and not has_target, "write its target, e.g. the latency it keeps"),
+            (serves and self.best_effort, "a service is not best-effort work"),
+            (
+                self.type is WorkloadType.SINGLE_NODE and self.scale.max_servers > 1,
+                "single-node work has one server; write batch",
+            ),
+        )
 
 
 _POPULATION = Section(
@@ -265,22 +271,19 @@ class Scenario:
 
     def _check_classes(self) -> None:
         for each in self.population:
-            if (each.pool is not None) != self.is_physical:
-                raise InvalidInput(
-                    f"class {each.name}: pools belong to truth: physics, and there each has one"
-                )
+            misplaced = (each.pool is not None) != self.is_physical
+            _refuse_where(
+                each.name, (misplaced, "pools belong to truth: physics, and there each has one")
+            )
             _check_pool(each)
         if self.regime != DEFAULT and not self.is_physical:
             raise InvalidInput("a regime belongs to truth: physics; remove it, or write that truth")
         counted = [each.name for each in self.population if each.count is not None]
         if counted and len(counted) < len(self.population):
             raise InvalidInput(f"class {counted[0]} has a count and others not; give all one")
-        if self.until_seconds is None:
-            for each in self.population:
-                if each.load is not None and each.lifetime is None:
-                    raise InvalidInput(
-                        f"class {each.name} never ends; write its lifetime, or until"
-                    )
+        for each in self.population:
+            if self.until_seconds is None and each.load is not None and each.lifetime is None:
+                raise InvalidInput(f"class {each.name} never ends; write its lifetime, or until")
 
 
 _SERVICES = frozenset({Pool.MEMCACHED, Pool.WEBSERVER, Pool.CASSANDRA, Pool.PYTHIA_SERVICES})
@@ -288,21 +291,19 @@ _PLAIN = PopulationClass()
 
 
 def _check_pool(each: PopulationClass) -> None:
-    """Refuse what a class's pool states itself, or does not have."""
     if each.pool is None:
-        if each.phases or each.pool_size is not None:
-            raise InvalidInput(f"class {each.name}: phases and poolSize need a pool; write one")
+        needs_pool = each.phases or each.pool_size is not None
+        _refuse_where(each.name, (needs_pool, "phases and poolSize need a pool; write one"))
         return
-    if (each.cpus_millicpus, each.memory_bytes) != (_PLAIN.cpus_millicpus, _PLAIN.memory_bytes):
-        raise InvalidInput(
-            f"class {each.name}: its pool says what CPU and memory it can use; remove cpus, memory"
-        )
-    if each.pool in _SERVICES and each.load is None:
-        raise InvalidInput(f"class {each.name}: pool {each.pool} serves; write load and target")
-    if each.pool not in _SERVICES and each.load is not None:
-        raise InvalidInput(f"class {each.name}: pool {each.pool} has no requests; remove the load")
-    if each.phases and each.load is not None:
-        raise InvalidInput(f"class {each.name}: a service has no phases; remove them")
+    stated, plain = ((of.cpus_millicpus, of.memory_bytes) for of in (each, _PLAIN))
+    serves, has_load = each.pool in _SERVICES, each.load is not None
+    _refuse_where(
+        each.name,
+        (stated != plain, "its pool says what CPU and memory it can use; remove cpus, memory"),
+        (serves and not has_load, f"pool {each.pool} serves; write load and target"),
+        (has_load and not serves, f"pool {each.pool} has no requests; remove the load"),
+        (has_load and each.phases, "a service has no phases; remove them"),
+    )
 
 
 _METADATA = Section(

@@ -1,7 +1,4 @@
-"""All that a scenario and a seed give for one run: servers, jobs, ground truth, costs, faults.
-
-Everything is drawn before the run begins, so that two policies see the same.
-"""
+"""All that a scenario and a seed give for one run, drawn before it begins, for every policy."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -89,8 +86,7 @@ def draw_faults(
 ) -> Faults:
     """The faults of a run until the horizon.
 
-    Raises:
-        InvalidInput: A listed outage names no server, or far too many would be drawn.
+    ``InvalidInput`` if an outage names no server, or far too many would be drawn.
     """
     names = set(servers)
     for outage in faults.outages:
@@ -114,7 +110,6 @@ def draw_faults(
 
 
 def _merged(outages: Iterable[Outage]) -> list[Outage]:
-    """One where several of a server overlap."""
     merged: list[Outage] = []
     for outage in sorted(outages, key=lambda outage: (outage.server, outage.at_seconds)):
         last = merged[-1] if merged else None
@@ -131,15 +126,10 @@ class Setup:
     """Input of one run.
 
     Attributes:
-        servers: At the beginning.
         jobs: In order of arrival.
         training: Applications that were profiled exhaustively before, for policies that classify.
-        until_seconds: End of the run; ``None`` = when nothing more happens.
         fractional_cpu: Whether CPU is allocated in thousandths; else whole CPUs.
-        max_servers: Of one workload.
-        notes: For readers of results, a sentence each.
-        needs: Of the physics: thousandths of a CPU that each application can use on a server, and
-            memory that it takes.
+        needs: Of the physics: by application, usable thousandths of a CPU on a server, and bytes.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Makes jobs of what was drawn: as users submit them, with targets and reservations.
 
-``build`` calls this with the arrivals. Reservations are drawn from their own stream for all
-workloads, whatever policy runs, so that a policy that reads them changes no other draw.
+Reservations are drawn from their own stream for all workloads, whatever policy runs, so that a
+policy that reads them changes no other draw. Called by ``build``.
 """
 
 from collections.abc import Iterator, Sequence
@@ -53,7 +53,6 @@ def submitted_jobs(world: World, drafts: Sequence[Draft], times: Sequence[float]
 
 
 def _names(drafts: Sequence[Draft]) -> Iterator[str]:
-    """Of a trace, or class and number."""
     counts: dict[str, int] = {}
     width = len(str(len(drafts)))
     for draft in drafts:
@@ -62,7 +61,6 @@ def _names(drafts: Sequence[Draft]) -> Iterator[str]:
 
 
 def _workload(world: World, draft: Draft, name: str) -> Workload:
-    """As its user submits it; its reservation is what it really needs."""
     each, type_ = draft.of, draft.type
     # A service has a load generator, so that profiling runs can measure it.
     load_command = (APPLICATION, draft.application, "load") if draft.load else None
@@ -97,7 +95,6 @@ def _target(world: World, draft: Draft) -> Target | None:
 
 
 def _aimed_at(world: World, draft: Draft, targets: Targets) -> float:
-    """Rate at its target."""
     rates = world.rates_of(draft.application)
     platform, share = draft.goal
     rate = max(rates) if targets.of is TargetOf.BEST else _on_a_server(world, rates, platform)
@@ -108,7 +105,6 @@ def _aimed_at(world: World, draft: Draft, targets: Targets) -> float:
 
 
 def _on_a_server(world: World, rates: Sequence[float], draw: float) -> float:
-    """The rate on a server drawn among those on which it runs."""
     pairs = zip(world.groups, rates, strict=True)
     counts = [group.count if rate else 0 for group, rate in pairs]
     at = draw * sum(counts)
@@ -120,7 +116,6 @@ def _on_a_server(world: World, rates: Sequence[float], draw: float) -> float:
 
 
 def _whole(scenario: Scenario, cpu_millicpus: float) -> int:
-    """At least so much CPU: in thousandths, or in whole CPUs where only these are allocated."""
     if scenario.fractional_cpu:
         return max(1, round(cpu_millicpus))
     return 1000 * max(1, ceil(cpu_millicpus / 1000))

@@ -3,9 +3,7 @@
 Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers"
 (JSSPP 1999), and https://www.cs.huji.ac.il/labs/parallel/workload/swf.html. A line is one job,
 18 numbers, -1 = unknown; what begins with ``;`` are comments, the header's ``; Name: value``.
-
-A job of P processors becomes a workload of P CPUs. One that is larger than every server is spread
-over several or left out, as the scenario states.
+A job of P processors becomes a workload of P CPUs.
 """
 
 from dataclasses import dataclass, field, replace
@@ -30,8 +28,7 @@ from wharfinger.simulator.scenario.traces import (
 _FIELDS = 18
 _SUBMIT, _RUN_TIME, _ALLOCATED, _USED_KIB = 1, 3, 4, 6
 _REQUESTED, _REQUESTED_KIB, _STATUS, _EXECUTABLE = 7, 9, 10, 13
-_PARTS = (2, 3, 4)
-"""Status of lines that state a part of a job; the whole has its own line."""
+_PARTS = (2, 3, 4)  # status of lines that state a part of a job; the whole has its own line
 
 
 class Larger(StrEnum):
@@ -92,7 +89,6 @@ def fitted(trace: Trace, larger: Larger, cpu_millicpus: int) -> Trace:
 
 
 def _spread(job: TraceJob, cpu_millicpus: int) -> TraceJob:
-    """Over as many servers as it takes, its memory with it."""
     servers = -(-job.cpu_millicpus // cpu_millicpus)
     if servers == 1 or job.servers > 1:
         return job
@@ -102,7 +98,6 @@ def _spread(job: TraceJob, cpu_millicpus: int) -> TraceJob:
 
 
 def _job(path: Path, number: int, fields: list[str]) -> TraceJob | str:
-    """One line, or why it can't be used."""
     values = _values(path, number, fields)
     processors = values[_ALLOCATED] if values[_ALLOCATED] > 0 else values[_REQUESTED]
     if values[_STATUS] in _PARTS:
@@ -154,7 +149,6 @@ def _servers(path: Path, header: dict[str, str], memory_bytes: int) -> tuple[Tra
 
 
 def _counted(path: Path, header: dict[str, str], name: str) -> int:
-    """A whole number of the header; 0 where it has none."""
     text = header.get(name, "").split(" ")[0].strip()
     if not text or text == "-1":
         return 0

@@ -1,7 +1,4 @@
-"""What users of simulated workloads ask, as a scenario states it: targets and reservations.
-
-``scenario_types`` has these as fields, ``submission`` draws each workload's own.
-"""
+"""What users of simulated workloads ask, as a scenario states it: targets and reservations."""
 
 from dataclasses import dataclass
 from enum import StrEnum

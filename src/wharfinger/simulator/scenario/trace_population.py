@@ -1,8 +1,7 @@
 """Makes a population of a trace: the servers, and the application and draft of each row.
 
-``build`` calls this with what ``traces`` or ``swf`` has read. A trace states requests and
-durations, so its ground truth has no interference, and a job with what it requested takes as long
-as it took.
+A trace states requests and durations, so its ground truth has no interference, and a job with what
+it requested takes as long as it took. Called by ``build``.
 """
 
 import re
@@ -41,7 +40,6 @@ def groups_of(servers: Sequence[TraceServer], sample: float) -> tuple[ServerGrou
 
 
 def _platform(server: TraceServer, *, alone: bool) -> str:
-    """The trace's name, with its size where servers of that name differ."""
     if alone and server.platform:
         return server.platform
     size = f"{format_cpu(server.cpu_millicpus)}cpu-{format_bytes(server.memory_bytes)}"
@@ -55,11 +53,7 @@ def chosen_jobs(
     workloads: int | None,
     streams: Streams,
 ) -> tuple[tuple[TraceJob, ...], dict[str, int]]:
-    """The rows that run, and how many were left out by reason.
-
-    Raises:
-        InvalidInput: More are asked for than there are.
-    """
+    """The rows that run, and how many were left out by reason; ``InvalidInput`` if too few."""
     larger = source.larger if isinstance(source, SwfTrace) else Larger.SKIP
     trace = fitted(trace, larger, max(group.cpu_millicpus for group in groups))
     room = max(group.memory_bytes for group in groups)
@@ -108,7 +102,6 @@ def _class(kind: WorkloadType, servers: int) -> PopulationClass:
 
 
 def _name(text: str, names: Counter[str]) -> str:
-    """A unique workload name, close to the trace's."""
     plain = slug(text)
     names[plain] += 1
     return plain if names[plain] == 1 else f"{plain}-{names[plain]}"

@@ -1,8 +1,7 @@
 """Traces in CSV: jobs with their requests and durations, and servers.
 
-Traces differ in their columns, so a mapping states which of them hold what, and in what unit. Rows
-that can't be used are counted by reason and reported. ``trace_population`` makes jobs of what is
-read here; ``swf`` reads another format.
+A mapping states which columns hold what, and in what unit. Rows that can't be used are counted by
+reason. ``trace_population`` makes jobs of what is read here; ``swf`` reads another format.
 """
 
 from collections import Counter
@@ -39,15 +38,12 @@ _TYPES = kinds.mapping(
 
 @dataclass(frozen=True, slots=True)
 class TraceJob:
-    """One row that can be used.
+    """One row that can be used; seconds from the beginning of the window.
 
     Attributes:
-        arrives_at: Seconds from the beginning of the window.
-        duration_seconds: With what it requested.
         cpu_millicpus: That it requested, over all its servers.
         memory_bytes: On each of its servers.
         application: Program; empty = unknown.
-        servers: Over which its CPU is spread.
     """
 
     name: str
@@ -190,9 +186,7 @@ def usable(
     """The jobs of a window, by arrival on the run's clock, and the number of other rows by reason.
 
     ``rows`` are those of the file ``path``: jobs, or the reasons why they can't be used.
-
-    Raises:
-        InvalidInput: No row can be used.
+    ``InvalidInput`` if no row can be used.
     """
     skipped: Counter[str] = Counter()
     jobs = []
@@ -229,7 +223,6 @@ def tell(skipped: Mapping[str, int]) -> str:
 
 
 def _job(line: TableLine, trace: CsvTrace) -> TraceJob | str:
-    """One row, or why it can't be used; unknown numbers are NaN."""
     columns, units_of = trace.columns, trace.units
     arrival = _number(line, columns.arrival)
     duration = _duration(line, columns, arrival)

@@ -1,8 +1,7 @@
 """The ground truth: how fast each workload really is with its co-runners.
 
-An interface, and its plainest implementation. A policy never sees it, only noisy measurements as on
-a real cluster; only the oracle does. Rates change only with the residents of a server, their
-allocations and load, so the cluster asks only then.
+An interface, and its plainest implementation. Only the oracle sees it; other policies see noisy
+measurements. Rates change only with the residents of a server, their allocations and load.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +17,7 @@ class TrueResident:
     """A resident of a server, as far as rates there depend on it.
 
     Attributes:
-        application: Its name in the ground truth.
-        cpu_millicpus: CPU time per second: its allocation, or for best-effort work its part of what
-            the others leave.
+        cpu_millicpus: Its allocation; of best-effort work, its part of what the others leave.
         load_per_second: Queries; ``None`` = it is no service.
         servers: On how many servers it runs.
         core_of: Of sources of interference: the application on whose cores' other threads it runs.

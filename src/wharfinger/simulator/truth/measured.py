@@ -1,15 +1,8 @@
-"""Ground truth from measured tables, and the rules that extrapolate them.
+"""Ground truth from measured tables, and the rules that extrapolate them (docs/scenarios.md).
 
-``scenario.build`` makes one of ``simulator.truth.tables``; the cluster asks it. The rules, which
-``docs/scenarios.md`` states for users:
-
-* The rate of a resident is its performance alone, times the slowdown by each co-runner, as measured
-  in pairs (``product``), or by the worst of them (``worst``). A measured group has its own.
-* Performance is with one CPU. Less CPU gives in proportion less, more gives nothing; a co-runner
-  with less than one slows less: its slowdown is taken to the power of its share.
-* On several servers each has its part of what was measured for so many; between two numbers of
-  servers the logarithm is interpolated over the logarithm, beyond the last the total stays.
-* Pairs that were not measured are filled by an estimator, and counted.
+Numbers are with one CPU, and slowdowns by several co-runners are joined by ``Rule``, to the power
+of their share of a CPU; a measured group has its own. Pairs that were not measured are filled by an
+estimator, and counted. ``scenario.build`` makes one of ``simulator.truth.tables``.
 """
 
 from bisect import bisect_left
@@ -74,9 +67,7 @@ def _additive(logs: Array) -> Array:
 
 
 class Measured(Untouched):
-    """Rates as they were measured, and by the rules beyond that (``GroundTruth``).
-
-    Performance is in ``unit`` of work per second.
+    """Rates in ``unit`` of work per second, as measured, and by the rules beyond (``GroundTruth``).
 
     Attributes:
         filled_pairs: How many pairs of those that fit alone were not measured.
@@ -163,7 +154,6 @@ class Measured(Untouched):
         return [self.alone(platform, resident) * ratio for resident, ratio in pairs]
 
     def _ratios_of_whole(self, platform: str, names: list[str]) -> list[float]:
-        """Rates over those alone, where each has a whole CPU."""
         beside, groups, joined = self._beside[platform], self._groups, self._joined
         ratios = []
         for index, name in enumerate(names):
@@ -173,7 +163,6 @@ class Measured(Untouched):
         return ratios
 
     def _ratios_of_parts(self, platform: str, names: list[str], shares: list[float]) -> list[float]:
-        """The same where some have less than a CPU."""
         beside, numbered = self._beside[platform], list(enumerate(zip(names, shares, strict=True)))
         return [
             self._joined(beside[name][n] ** share for j, (n, share) in numbered if j != index)
@@ -184,7 +173,6 @@ class Measured(Untouched):
         return min(ratios, default=1.0) if self._worst else prod(ratios)
 
     def _part(self, platform: str, resident: TrueResident) -> float:
-        """Rate of one of several servers, over one alone."""
         points = self._totals.get((resident.application, platform), _ONE)
         return _total(points, resident.servers) / resident.servers
 
@@ -198,7 +186,6 @@ _Points: TypeAlias = "tuple[tuple[int, ...], tuple[float, ...]]"
 
 
 def _total(points: _Points, servers: int) -> float:
-    """Rate of several servers together, over one."""
     scales, totals = points
     above = bisect_left(scales, servers)
     if above == len(scales):
@@ -214,7 +201,6 @@ def _total(points: _Points, servers: int) -> float:
 
 
 def _totals(tables: Tables) -> dict[tuple[str, str], _Points]:
-    """By workload and platform; that of one server defaults to ``isolated.csv``'s."""
     measured: dict[tuple[str, str], dict[int, float]] = {}
     for (workload, platform, scale), value in tables.scale_out.items():
         key = workload, platform

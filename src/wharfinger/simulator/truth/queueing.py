@@ -15,20 +15,14 @@ from math import exp, log, sqrt
 
 from wharfinger.model.workload import LatencyBound
 
-GIVE_UP_SECONDS = 10.0
-"""Upper bound of every latency."""
+GIVE_UP_SECONDS = 10.0  # upper bound of every latency
 _HALVINGS = 50
 _SAME = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class QueueShare:
-    """A service on one server.
-
-    Attributes:
-        could_per_second: That it could answer.
-        cpus: That it uses at most: fewer than it has where a network or a disk bounds it.
-    """
+    """A service on one server; ``cpus`` are less than it has where network or disk bounds it."""
 
     load_per_second: float
     could_per_second: float
@@ -91,7 +85,6 @@ class Queue:
         return self.variation == 1 and not self.workers
 
     def _mixed(self, parts: Sequence[tuple[float, QueueShare]], seconds: float) -> float:
-        """Probability that a query takes longer, over servers."""
         return sum(weight * self._beyond(share, seconds) for weight, share in parts if weight > 0)
 
     def _beyond(self, share: QueueShare, seconds: float) -> float:
@@ -162,5 +155,4 @@ def _bisected(holds: Callable[[float], bool], high: float, precision: float) -> 
     return low, high
 
 
-ONE_AT_A_TIME = Queue(1.0, workers=False)
-"""The M/M/1 queue: for ground truths without data on queries."""
+ONE_AT_A_TIME = Queue(1.0, workers=False)  # M/M/1, where nothing is known of queries

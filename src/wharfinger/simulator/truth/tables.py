@@ -1,15 +1,8 @@
 """Measured tables: how fast workloads ran alone, in pairs, in groups, on several servers.
 
-A directory holds them (docs/scenarios.md):
-
-* ``isolated.csv``: workload, platform, performance;
-* ``pairs.csv``: platform, workload, beside, performance of ``workload`` with ``beside`` on the same
-  server;
-* ``scale_out.csv``, optional: workload, platform, scale, performance of so many servers together;
-* ``groups.csv``, optional: platform, workload, beside (names joined by `` + ``), performance.
-
-Performance is in one unit per workload, higher is better, 0 = it does not fit. What was not
-measured is absent. ``wharfinger.simulator.truth.measured`` makes a ground truth of them.
+docs/scenarios.md has the files and their columns. Performance is in one unit per workload, higher
+is better, 0 = it does not fit; what was not measured is absent. ``measured`` makes a ground truth
+of them.
 """
 
 from collections.abc import Callable, Hashable
@@ -28,10 +21,8 @@ SCALE_OUT, GROUPS = "scale_out.csv", "groups.csv"
 _JOINED = " + "  # between the names of a group
 _MAX_SCALE = 100_000
 
-Pair = tuple[str, str, str]
-"""Platform, workload, its co-runner."""
-Group = tuple[str, str, tuple[str, ...]]
-"""Platform, workload, its co-runners in order of their names."""
+Pair = tuple[str, str, str]  # platform, workload, its co-runner
+Group = tuple[str, str, tuple[str, ...]]  # platform, workload, co-runners by name
 
 K = TypeVar("K", bound=Hashable)
 
@@ -40,11 +31,8 @@ K = TypeVar("K", bound=Hashable)
 class Tables:
     """Performance as it was measured, in the order of the files.
 
-    Attributes:
-        workloads: All that ``isolated`` names; ``platforms`` likewise.
-        isolated: Alone on one server, by (workload, platform).
-        pairs: With one co-runner; ``groups`` with several.
-        scale_out: Of several servers together, by (workload, platform, servers).
+    ``isolated`` is alone on one server, ``pairs`` with one co-runner, ``groups`` with several;
+    ``scale_out`` is that of several servers together.
     """
 
     directory: Path
@@ -110,7 +98,6 @@ class _Names:
         return *self._alone(line), int(scale)
 
     def within(self, line: TableLine, key: Pair | Group, performance: float) -> None:
-        """Refuse performance with co-runners where there is none alone."""
         platform, workload, _ = key
         if performance and not self._isolated[workload, platform]:
             raise line.wrong("performance", f"though {ISOLATED} has 0 alone", "mend one of the two")
@@ -138,7 +125,6 @@ def _read(
     *,
     optional: bool = False,
 ) -> dict[K, float]:
-    """Performance by key; a line may be repeated."""
     if optional and not path.exists():
         return {}
     values: dict[K, float] = {}

@@ -1,7 +1,6 @@
 """An application: what it asks of hardware for each instruction, whatever the platform.
 
-``pools`` draws populations of these, ``named`` has those of which measurements were published,
-``sources`` has iBench's. ``coefficients`` joins one with a platform.
+``pools``, ``named`` and ``sources`` make them; ``coefficients`` joins one with a platform.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,6 @@
 """The numbers of one application on one platform, as the solver reads them.
 
-``solver`` makes a row once per application and platform. Times are in nanoseconds per instruction,
-rates in instructions per nanosecond.
+Times are in nanoseconds per instruction, rates in instructions per nanosecond.
 """
 
 from dataclasses import dataclass, fields
@@ -17,8 +16,7 @@ from wharfinger.simulator.truth.physics.application import GRID_BYTES, Applicati
 from wharfinger.simulator.truth.physics.hardware import Hardware
 
 LINE_BYTES = 64.0
-SOURCE = 1 << 62
-"""Bit in the identity of sources of interference."""
+SOURCE = 1 << 62  # bit in the identity of sources of interference
 _PLATFORM_PART = 0.8  # of the idiosyncratic noise: that of the configuration, not of the family
 _SOURCE_SENSITIVITY = 0.6  # of a source's time, lost to a sibling that takes all that it takes
 CORE_RESOURCES = (
@@ -96,8 +94,7 @@ def _normal(*words: str) -> float:
 def _suitability(application: Application, hardware: Hardware) -> float:
     """Idiosyncratic noise: how much faster than by the model a program runs on a platform.
 
-    Compilers and prefetchers suit a family of processors; memory, firmware and disks are set up per
-    configuration.
+    Compilers suit a family of processors; firmware and disks are set up per configuration.
     """
     if not application.whim:
         return 1.0

@@ -17,8 +17,7 @@ from math import log10
 from wharfinger.simulator.truth.physics.application import Application, Streaming
 from wharfinger.simulator.truth.physics.hardware import GIB
 
-REFERENCE_BYTES = 10.0 * GIB
-"""Size of the data set on which a job is as drawn."""
+REFERENCE_BYTES = 10.0 * GIB  # size of the data set on which a job is as drawn
 _HEAPS = 0.5  # exponent of the distinct in the size of the whole
 _BUFFERS_BYTES = 1.0 * GIB  # that a job's mappers sort in memory
 

@@ -1,7 +1,4 @@
-"""Hardware: the shared resources of a platform, and the speed of its parts.
-
-``clusters`` has the platforms of the papers; ``coefficients`` joins one with an application.
-"""
+"""Hardware: the shared resources of a platform, and the speed of its parts."""
 
 from dataclasses import dataclass
 from enum import Enum

@@ -104,5 +104,4 @@ PYTHIA_BATCH = (
 moderate contention; its full list is not published."""
 PYTHIA_MEMORY_INTENSIVE = ("graph-analytics", "in-memory-analytics")
 """Of CloudSuite (Ferdman et al., ASPLOS 2012)."""
-PYTHIA_SERVICES = ("redis", "mongodb")
-"""Its latency-sensitive ones."""
+PYTHIA_SERVICES = ("redis", "mongodb")  # its latency-sensitive ones

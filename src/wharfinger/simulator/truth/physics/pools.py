@@ -1,10 +1,9 @@
 """The pools of applications from which the papers' scenarios draw.
 
 Paragon 5: 29 single-threaded, 22 multithreaded, 350 mixes of four single-threaded and 25 I/O-bound
-programs (12 in ARQ and Quasar). Quasar 5: jobs of Hadoop, Spark and Storm with data sets and
-parameters, services such as memcached, a web server and Cassandra. Published programs are varied a
-little; the rest is drawn from the ranges that ``docs/decisions/0033-physics.md`` justifies. Each
-seed draws its own pools, so that results over seeds are results over populations.
+programs (12 in ARQ and Quasar). Quasar 5: jobs of Hadoop, Spark and Storm, and services. Published
+programs are varied a little; the rest is drawn, for each seed, from the ranges that
+``docs/decisions/0033-physics.md`` justifies.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,8 +1,7 @@
 """Regimes: calibrations of what the papers leave open.
 
-No one calibration reproduces all published figures (``docs/decisions/0034-regimes.md``), so there
-are three, and every experiment runs in each. They were chosen by results of baselines only, never
-by those of the oracle or of our other policies.
+No one calibration reproduces all published figures (``docs/decisions/0034-regimes.md``), so every
+experiment runs in three. They were chosen by results of baselines only.
 """
 
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ class Regime:
     """A calibration.
 
     Attributes:
-        about: One line for the notes of results.
         intensive: Share of drawn programs that are memory-intensive.
         misses: Scale of every program's misses; ``durations`` of every job's duration.
         cpu_overcommit: CPUs that a server promises over those that it has; memory likewise.
@@ -64,11 +62,7 @@ DEFAULT = "moderate"
 
 
 def find_regime(name: str) -> Regime:
-    """The regime of that name.
-
-    Raises:
-        InvalidInput: There is none.
-    """
+    """The regime of that name; ``InvalidInput`` if there is none."""
     if name not in REGIMES:
         raise InvalidInput(f"--regime: {name!r} is no regime; there are {', '.join(REGIMES)}")
     return REGIMES[name]

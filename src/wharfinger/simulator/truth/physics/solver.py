@@ -21,8 +21,7 @@ from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.coefficients import row_of
 from wharfinger.simulator.truth.physics.hardware import Hardware
 
-GAINS = (0.35, 0.25, 0.6, 0.6)
-"""k of the law of latency: memory, last-level cache, disk, network."""
+GAINS = (0.35, 0.25, 0.6, 0.6)  # k of the law of latency: memory, last-level cache, disk, network
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,6 @@ class Solver:
         self._numbers: dict[str, int] = {}
 
     def _number(self, application: Application) -> int:
-        """By which the kernel knows it."""
         number = self._numbers.get(application.name)
         if number is None:
             row = row_of(application, self.hardware, self._smt_cost)

@@ -1,10 +1,8 @@
 """Applications that cause contention: iBench's sources of interference, and Bubble-Up's bubble.
 
-Each source of iBench (dissertation 5.3) presses on one resource: memory's take capacity at random
-and bandwidth in a stream, the last-level cache's takes a growing footprint at random, those of the
-core issue one kind of instruction or run through one of its caches on the other thread of the
-workload's cores, the disk's and the network's stream. Intensity is a share of what the platform
-has, and pressure grows in proportion. The profiler's ramp (``wharfinger.ibench.ramp``) sets it.
+Each source of iBench (dissertation 5.3) presses on one resource, those of a core from the other
+thread of the workload's cores. Intensity is a share of what the platform has, and pressure grows in
+proportion. The profiler's ramp (``wharfinger.ibench.ramp``) sets it.
 """
 
 from collections.abc import Sequence
@@ -24,8 +22,7 @@ _NO_DATA = WorkingSet(1e-9, 16 * KIB)
 _DISK_DEPTH, _NETWORK_DEPTH = 8.0, 64.0
 """Requests under way: a disk's queue is short; nothing limits what is sent, so that it starves its
 co-runners (dissertation 5.3, SoI5)."""
-CORE_SOURCES = frozenset(CORE_RESOURCES)
-"""Those that press on what only the threads of one core share."""
+CORE_SOURCES = frozenset(CORE_RESOURCES)  # on what only threads of one core share
 
 
 def source_of(

@@ -115,7 +115,6 @@ class Physics:
         return self._solvers[platform].kernel.utilisation()
 
     def _scaled(self, platform: str) -> Hardware:
-        """With the bandwidth of this regime, of which sources take a share."""
         hardware = self.hardware[platform]
         return replace(hardware, memory_bandwidth=bandwidths(hardware, self.constants)[0])
 
