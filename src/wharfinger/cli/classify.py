@@ -97,12 +97,10 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
 
 
 def _names(text: str) -> list[str]:
-    """Each once."""
     return list(dict.fromkeys(text.split(",")))
 
 
 def _seconds(text: str) -> float | str:
-    """A duration, or the file with each column's."""
     return text if text.endswith(".csv") else seconds_above_zero(text)
 
 

@@ -64,7 +64,6 @@ def _percent(value: Record | None, form: str) -> str:
 
 
 def _lines(policies: Sequence[Record]) -> list[Record]:
-    """One for each metric and policy, a metric's together."""
     keys = dict.fromkeys(key for policy in policies for key in policy["metrics"])
     unknown = dict.fromkeys(("mean", "low", "high", "differs"))
     lines = []

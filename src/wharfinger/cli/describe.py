@@ -70,7 +70,6 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
 
 
 def _cells(workload: Record, *headers: str) -> list[tuple[str, str]]:
-    """As ``get workloads -o wide`` has them."""
     cells = dict(columns("workloads", "wide"))
     return [(header.capitalize(), cells[header](workload)) for header in headers]
 

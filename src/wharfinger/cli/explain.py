@@ -108,7 +108,6 @@ def _only_recommended(explanation: Record) -> bool:
 
 
 def _going_on(explanation: Record) -> str:
-    """What happens to one that neither waits in a queue nor has ended."""
     workload = explanation["workload"]
     where, phase = ",".join(workload["servers"]), workload["phase"]
     if phase == "profiling":

@@ -40,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _what(text: str) -> str:
-    """Any kind, also in the singular."""
     for kind in KINDS:
         if text in (kind, kind.removesuffix("s")) and text != "statu":
             return kind

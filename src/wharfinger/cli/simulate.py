@@ -158,7 +158,6 @@ def _text(document: Record, *, wide: bool) -> str:
 
 
 def _label(key: str) -> str:
-    """``wait_seconds_p99`` as people read it."""
     for unit in ("_fraction", "_relative"):
         key = key.removesuffix(unit)
     return key.replace("_", " ")

@@ -81,7 +81,6 @@ def _send(client: "Client", source: str, document: bytes, *, dry_run: bool) -> l
 
 
 def _check_all(client: "Client", documents: list[tuple[str, bytes]]) -> None:
-    """All files or none: all are tried before the first is submitted."""
     files: dict[str, str] = {}
     for source, document in documents:
         for one in _send(client, source, document, dry_run=True):

@@ -258,7 +258,6 @@ class PairAssessment(Assessment):
 
 
 def _share_below(before: Array, after: Array) -> Array:
-    """The share lost below 0 between two logarithms."""
     further = np.minimum(before, 0.0) - np.minimum(after, 0.0)
     return np.asarray(-np.expm1(-np.maximum(further, 0.0)))
 

@@ -178,7 +178,6 @@ def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
 
 
 def _cells(row: Sequence[Any]) -> list[Any]:
-    """Booleans as in JSON."""
     return [str(value).lower() if isinstance(value, bool) else value for value in row]
 
 

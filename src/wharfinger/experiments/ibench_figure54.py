@@ -115,7 +115,6 @@ def pairwise(truth: Physics, hardware: Hardware) -> _Pairs:
 def _together(
     truth: Physics, hardware: Hardware, one: SharedResource, other: SharedResource
 ) -> list[TrueResident]:
-    """On the same cores, if one of them is a source of a core's resource."""
     if one in CORE_SOURCES and other not in CORE_SOURCES:
         return _together(truth, hardware, other, one)[::-1]
     first = truth.source(hardware.name, one, 100.0, _ALONE)
@@ -127,7 +126,6 @@ def _together(
 
 
 def _rates(truth: Physics, hardware: Hardware, residents: Sequence[TrueResident]) -> list[float]:
-    """At most the load that a source's intensity sets."""
     return [
         could if each.load_per_second is None else min(could, each.load_per_second)
         for each, could in zip(residents, truth.rates(hardware.name, residents), strict=True)
@@ -135,7 +133,6 @@ def _rates(truth: Physics, hardware: Hardware, residents: Sequence[TrueResident]
 
 
 def _taken(truth: Physics, resource: SharedResource) -> Iterator[float]:
-    """Share of its resource that the source alone takes, at each intensity."""
     hardware = HARDWARE[WITH_SMT]
     room = {R.MEMORY_CAPACITY: hardware.memory_bytes, R.LAST_LEVEL_CACHE: hardware.llc_bytes}
     for intensity in INTENSITIES:
@@ -153,7 +150,6 @@ def _taken(truth: Physics, resource: SharedResource) -> Iterator[float]:
 def _curves(
     truth: Physics, program: TrueResident, performance: Callable[[list[TrueResident]], float]
 ) -> _Curves:
-    """Performance at each intensity of each source, over that with no source."""
     best = performance([])
     curves: _Curves = {}
     for resource in R:
@@ -167,7 +163,6 @@ def _rate(truth: Physics, program: TrueResident, beside: list[TrueResident]) -> 
 
 
 def _in_time(truth: Physics, service: TrueResident, beside: list[TrueResident]) -> float:
-    """Share of the queries that are answered within the bound."""
     could = _rate(truth, service, beside)
     load = QUERIES_PER_SECOND / could
     if load >= 1:

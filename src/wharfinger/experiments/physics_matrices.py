@@ -113,7 +113,6 @@ def _describe(
 
 
 def _best_platforms(cluster: str, truth: Physics, pools: _Pools) -> Iterator[tuple[str, float]]:
-    """How often one platform is the best, and the share of cores nearly as good."""
     hardware, servers = CLUSTERS[cluster]
     cores = {each.name: servers[each.name] * each.cores for each in hardware}
     winners: list[str] = []
@@ -134,7 +133,6 @@ def _best_platforms(cluster: str, truth: Physics, pools: _Pools) -> Iterator[tup
 def _performance(
     truth: Physics, hardware: Sequence[Hardware], program: Application
 ) -> dict[str, float]:
-    """On platforms with a core for each thread, and enough memory."""
     rates = {
         each.name: truth.most(each.name, program.name)
         for each in hardware
@@ -151,7 +149,6 @@ def _most_often(names: Sequence[str]) -> float:
 
 
 def _of_platforms(truth: Physics, programs: Sequence[Application]) -> ProgramMatrix:
-    """Programs by platforms: rates on a whole server."""
     large = [
         each
         for each in truth.hardware.values()
@@ -168,7 +165,6 @@ def _of_platforms(truth: Physics, programs: Sequence[Application]) -> ProgramMat
 def _co_located(
     truth: Physics, hardware: Hardware, programs: Sequence[Application], *, sources: bool = False
 ) -> ProgramMatrix:
-    """Programs by co-runners, or by sources of interference: performance over alone."""
     half = hardware.cores // 2
     residents = {program.name: at(program, min(program.threads, half)) for program in programs}
     rows: dict[str, dict[str, float]] = {}
@@ -244,7 +240,6 @@ def spread(matrix: Matrix) -> float:
 
 
 def _errors(of: ProgramMatrix, names: Sequence[str], seed: int) -> dict[str, float]:
-    """Mean relative error of each estimator, with two entries of a new row."""
     plan = EvaluationPlan(2, scale=of.scale, pairs=of.pairs, higher=True, repeats=1, seed=seed)
     estimators = evaluate(of.matrix, names, plan).estimators
     return {name: estimators[name]["mean_relative_error"] for name in names}
@@ -259,7 +254,6 @@ def _components(of: ProgramMatrix) -> Curve:
 
 
 def _sorted(of: ProgramMatrix) -> physics_plots.Square:
-    """The most sensitive rows and the most pressing columns first."""
     values: Array = of.matrix.values
     rows, columns = values.mean(axis=1).argsort(), values.mean(axis=0).argsort()
     return [""] * len(rows), [""] * len(columns), values[rows][:, columns]

@@ -71,7 +71,6 @@ def _log_ticks(axes: "Axes", low: float, high: float) -> None:
 
 
 def _round_ticks(axes: "Axes") -> None:
-    """Plain numbers on a logarithmic axis."""
     low, high = np.log10(axes.get_xlim())
     shown = _plain(low, high, (1, 2, 5))
     axes.set_xticks(shown, labels=[f"{each:g}" for each in shown])
@@ -79,7 +78,6 @@ def _round_ticks(axes: "Axes") -> None:
 
 
 def _plain(low: float, high: float, digits: Sequence[int]) -> list[float]:
-    """Numbers of one digit between two decimal logarithms."""
     powers = range(int(np.floor(low)), int(np.ceil(high)) + 1)
     numbers = [10.0**power * digit for power in powers for digit in digits]
     return [each for each in numbers if low <= np.log10(each) <= high]
@@ -115,7 +113,6 @@ def curves(
 def _grid(
     panels: Mapping[str, Any], title: str, inches: float, ylabel: str, *, on_lines: bool = False
 ) -> "Iterator[tuple[Figure, list[Axes]]]":
-    """Panels in two columns; a single one has all the width."""
     columns = min(2, len(panels))
     rows = -(-len(panels) // columns)
     width = PANEL_INCHES * columns if columns > 1 else WIDTH_INCHES

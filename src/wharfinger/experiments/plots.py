@@ -319,7 +319,6 @@ def utilization(series: Mapping[str, Series], title: str) -> "Figure":
 
 
 def _server_axis(axes: "Axes", groups: Sequence[str]) -> None:
-    """The first on top, as in a list; the ends are labelled if names are short."""
     short = all(len(name) <= SHORT for name in (groups[0], groups[-1]))
     ends = {0.5: groups[0], len(groups) - 0.5: groups[-1]} if short else {}
     axes.set_yticks(list(ends), labels=list(ends.values()))
@@ -359,7 +358,6 @@ def cores(series: Mapping[str, Series], title: str) -> "Figure":
 def _over_time(
     series: Mapping[str, Series], title: str, inches: float
 ) -> "Iterator[tuple[Figure, list[Axes], float]]":
-    """Panels below one another, and the seconds of their unit of time."""
     count = len(series)
     height = 1.5 * inches if count == 1 else inches if count <= FEW else 0.72 * inches
     longest = max(float(one.edges[-1]) for one in series.values())

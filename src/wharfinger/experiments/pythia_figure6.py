@@ -176,7 +176,6 @@ def _resident(truth: Physics, name: str) -> TrueResident:
 def _kept(
     truth: Physics, service: TrueResident, programs: Mapping[str, TrueResident], one: _Set
 ) -> float:
-    """Performance of the first of a set over that beside the service alone."""
     first, *others = (programs[each] for each in one)
     before = truth.rates(PLATFORM, [first, service])[0]
     return truth.rates(PLATFORM, [first, service, *others])[0] / before
@@ -205,7 +204,6 @@ def _numbers(truth: Physics, sums: Mapping[str, Additivity]) -> Iterator[tuple[s
 
 
 def _beside_memory(truth: Physics) -> Iterator[tuple[str, float]]:
-    """Table 2: one to three of a program that loads memory."""
     for name in PYTHIA_SERVICES:
         service = _asked(truth, name)
         alone = truth.alone(PLATFORM, service)

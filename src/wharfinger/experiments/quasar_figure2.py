@@ -242,7 +242,6 @@ class Memcached:
 
 
 def _same(knees: Mapping[str, float], label: str, knee: float) -> bool:
-    """Whether the knee equals one of those in the label."""
     return any(abs(np.log(knees[name] / knee)) < SAME for name in label.split(", "))
 
 
@@ -276,7 +275,6 @@ def _of_hadoop(violins: Mapping[str, _Groups], hadoop: _Hadoop) -> Iterator[tupl
 
 
 def _worst(beside: _Groups) -> float:
-    """The largest slowdown of any allocation under any pattern."""
     alone = np.array(beside["none"])
     return max(float((alone / np.array(each)).max()) for each in beside.values())
 

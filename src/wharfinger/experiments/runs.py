@@ -215,7 +215,6 @@ class RunExperiment:
         return names
 
     def _files(self, space: Workspace, arguments: Arguments) -> dict[str, str]:
-        """Paths of the written ``documents``; they refer to the copied tables."""
         place = ""
         if self._on_tables:
             files = (ISOLATED, PAIRS, SCALE_OUT, GROUPS)

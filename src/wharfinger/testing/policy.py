@@ -236,7 +236,6 @@ def _check_answer(policy: PlacementPolicy, question: Question, answer: Placement
 
 
 def _check_waiting(policy: PlacementPolicy, question: Question, servers: tuple[str, ...]) -> None:
-    """Room on other servers than those that it waits for changes nothing."""
     view = question.view
     question.expect(set(servers) <= set(view.names), f"{servers} are not all there")
     awaited = np.array([name in servers for name in view.names])
@@ -254,7 +253,6 @@ def _check_waiting(policy: PlacementPolicy, question: Question, servers: tuple[s
 def _check_places(
     question: Question, placements: tuple[Placement, ...], held: Mapping[str, Allocation]
 ) -> None:
-    """Room, and permission where nothing is held yet."""
     view, names = question.view, [placement.server for placement in placements]
     question.expect(bool(names), "a plan without a place")
     question.expect(len(set(names)) == len(names), f"{names} twice on one server")

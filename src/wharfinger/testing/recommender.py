@@ -44,7 +44,6 @@ def check_recommender(estimator: Estimator) -> None:
 
 
 def _made_up(missing: float, seed: int = 0, rows: int = 14, columns: int = 7) -> Matrix:
-    """Run times of programs, two rows each."""
     rng = np.random.default_rng(seed)
     logs = rng.normal(2, 1, (rows, 1)) + rng.normal(0, 0.5, columns)
     logs = logs + rng.normal(size=(rows, 1)) * rng.normal(0, 0.4, columns)
@@ -102,7 +101,6 @@ def _check_rows(model: Recommender, expect: Expecting) -> None:
 
 
 def _a_row(matrix: Matrix) -> Array:
-    """A new row near the known ones; 1, whose logarithm is 0, among its entries."""
     return np.asarray(np.exp(np.linspace(0.0, 1.0, len(matrix.columns))))
 
 

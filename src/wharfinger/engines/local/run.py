@@ -331,7 +331,6 @@ class LocalRun(SupervisedTree):
             self._settle(record)
 
     def _refused_to_start(self, status: SupervisorStatus, fault: str) -> None:
-        """The supervisor gave up, or was killed, before its claim: nothing was started."""
         if self._stop_grace_seconds is not None:
             self.fail_to_start(reports.STOPPED_BEFORE_START, retryable=False)
         else:
@@ -344,7 +343,6 @@ class LocalRun(SupervisedTree):
         self._settle_refusal()
 
     def _settle_refusal(self) -> None:
-        """Report the refusal once it is certain; until then try again."""
         if self._refusal is None or self.settled is not None:
             return
         try:

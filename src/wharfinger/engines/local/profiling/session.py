@@ -273,7 +273,6 @@ class ProfilingSession:
         self._mark()
 
     def _whole_run(self, until: float) -> Stretch | None:
-        """One run to its own end; again if the sandbox died before it saw that."""
         while time.monotonic() < until:
             try:
                 self._begin(0)
@@ -322,7 +321,6 @@ def wanted_of(workload: Workload) -> tuple[Quantity, ...]:
 def _begin_source(
     job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
 ) -> Iterator[RunningSource]:
-    """A source at intensity 0, removed afterwards; or ``SourceSilent``, ``NeighborFell``."""
     name = f"{job.key}.{resource.value}"
     all_millicpus = MILLICPUS_PER_CPU * len(job.server.cpus)
     left_millicpus = round(all_millicpus * (1 - KEPT_BACK)) - job.plan.cpu_millicpus[0]
