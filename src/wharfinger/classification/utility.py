@@ -201,4 +201,5 @@ def corrected(
         value = (1 - share) * old.value + share * new.value
     else:
         value = old.value * (new.value / old.value) ** share
-    return replace(new, value=float(value), error=max(least, 1 / sqrt(old_weight + new_weight)))
+    error = max(least, 1 / sqrt(old_weight + new_weight))
+    return Entry(float(value), error, new.censored, new.origin, new.measured_at)

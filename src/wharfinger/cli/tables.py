@@ -23,7 +23,6 @@ def _pressure(server: Record, kind: str, nothing: float) -> str:
 
 
 def _event(event: Record) -> str:
-    """What an event says in a line: its own message, or the numbers in it."""
     data = event["data"]
     match "" if data.get("decision") else event["kind"]:
         case "WorkloadFinished" if data["signal"] is not None:

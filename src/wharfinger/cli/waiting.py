@@ -49,7 +49,6 @@ def wait_for_end(
 
 
 def _look(client: "Client", *, again: bool = True) -> tuple[int, list[Record]]:
-    """The newest event's sequence, and what had not ended after it."""
     try:
         sequence = client.get("status")["last_sequence"]
         return sequence, client.get("workloads", query={"phase": "live"})

@@ -58,7 +58,6 @@ def _among(lines: Recommender, kept: Indices, logs: Array) -> Recommender:
 
 
 def _matrix(names: tuple[str, ...], groups: tuple[str, ...], logs: Array) -> Matrix:
-    """Without lines that have no entry, unless all are."""
     known = [at for at in range(len(names)) if not np.isnan(logs[at]).all()] or [0]
     rows, of = (tuple(each[at] for at in known) for each in (names, groups))
     return Matrix(rows, names, of, np.exp(logs[known]))

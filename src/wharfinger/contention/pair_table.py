@@ -126,7 +126,6 @@ class PairRows(ContentionTable):
     def _seat(
         self, row: int, residents: Sequence[PairResident], pressure: Array, variances: Array
     ) -> None:
-        """Fill the rows of residents that have a target to keep."""
         profiles, width = [resident.profile for resident in residents], pressure.shape[1]
         sensitivity = np.array([profile.suffers for profile in profiles])
         own = np.array([_variances(p.suffers_variance, p.suffers) for p in profiles])

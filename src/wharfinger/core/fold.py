@@ -286,7 +286,6 @@ def _preempted(cluster: ClusterState, time: float, event: ev.WorkloadPreempted) 
 def _stopped(
     cluster: ClusterState, time: float, name: str, decision: Decision, kind: AdjustmentKind
 ) -> WorkloadRecord:
-    """Stop it, to be started again."""
     record = cluster.decided(time, name, decision, Trigger.MIGRATE)
     _keep(cluster, time, record, kind, decision, ())
     record.reason, record.message = decision.reason, decision.message
@@ -297,7 +296,6 @@ def _stopped(
 
 
 def _relieved(cluster: ClusterState, time: float, name: str, decision: Decision) -> None:
-    """A neighbor was suspended for its sake: the effect takes time to show."""
     record = cluster.decided(time, name, decision)
     _keep(cluster, time, record, AdjustmentKind.RELIEVED, decision)
     _track_again(record, time)

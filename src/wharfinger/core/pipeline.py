@@ -467,7 +467,6 @@ class Core:
         return len(capacities) > 0 and bool(capacities.max() < workload.reservation.memory_bytes)
 
     def _hold(self, now: float, record: WorkloadRecord, decision: Decision) -> None:
-        """Log why it waits, when that changes."""
         if record.deferral is not decision.reason:
             self._record(now, ev.WorkloadDeferred(record.name, decision))
 
@@ -578,7 +577,6 @@ class Core:
     def _acquire(
         self, now: float, record: WorkloadRecord, platform: str, decision: Decision
     ) -> None:
-        """Order a server for it, once."""
         self._hold(now, record, replace(decision, accepted=False, reason=ReasonCode.ACQUIRING))
         ordered = {order.ordered_for for order in self.state.orders.values()}
         if record.name not in ordered and platform not in self._not_acquired(now):

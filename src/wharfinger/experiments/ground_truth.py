@@ -146,7 +146,6 @@ class GroundTruthStudy:
     def _rows(
         self, populations: Sequence[StudyFindings], published: Mapping[str, float]
     ) -> Iterator[ResultRow]:
-        """Mean and interval of each number over the populations that have it."""
         names = [name for each in populations for name in each.numbers]
         for name in dict.fromkeys([*names, *published]):
             mean = interval(each.numbers.get(name) for each in populations)

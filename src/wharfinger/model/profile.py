@@ -211,16 +211,14 @@ class Curve:
     def over(self, cpu_millicpus: Sequence[int]) -> tuple[list[float], list[float]]:
         """The means and deviations of ``at`` for many allocations, in a fraction of the time."""
         means, stds, columns, known = [], [], self.cpu_millicpus, self.estimates
-        spans = [log(high / low) for low, high in pairwise(columns)]
         logs, last = [log(estimate.mean) for estimate in known], known[-1]
-        for cpu in cpu_millicpus:
-            after = bisect_left(columns, cpu)
-            if 0 < after < len(columns) and columns[after] != cpu:
-                low, high = after - 1, after
-                weight = log(cpu / columns[low]) / spans[low]
-                means.append(exp((1 - weight) * logs[low] + weight * logs[high]))
-                stds.append((1 - weight) * known[low].std + weight * known[high].std)
-            elif after == len(columns):
+        deviations = [estimate.std for estimate in known]
+        for cpu, high, weight in _between(columns, tuple(cpu_millicpus)):
+            if weight is not None:
+                rest = 1 - weight
+                means.append(exp(rest * logs[high - 1] + weight * logs[high]))
+                stds.append(rest * deviations[high - 1] + weight * deviations[high])
+            elif high == len(columns):
                 means.append(last.mean)
                 stds.append(_wider_std(last.std, columns[-1], cpu))
             else:
@@ -264,6 +262,21 @@ class Classification:
     held_below_seconds: float | None = None
     asked_per_second: float | None = None
     pairs: Mapping[str, PairProfile] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=256)
+def _between(
+    columns: tuple[int, ...], cpu_millicpus: tuple[int, ...]
+) -> tuple[tuple[int, int, float | None], ...]:
+    """Each with the column above it and that one's weight; ``None`` = it is not between two."""
+    spans = [log(high / low) for low, high in pairwise(columns)]
+    positions = []
+    for cpu in cpu_millicpus:
+        high, weight = bisect_left(columns, cpu), None
+        if 0 < high < len(columns) and columns[high] != cpu:
+            weight = log(cpu / columns[high - 1]) / spans[high - 1]
+        positions.append((cpu, high, weight))
+    return tuple(positions)
 
 
 def _wider(estimate: Estimate, share: float, low: float, high: float) -> Estimate:

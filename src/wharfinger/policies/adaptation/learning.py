@@ -47,6 +47,7 @@ class Learning:
             return []
         used = performance.readings.get(Quantity.CPU)
         is_idle = used is not None and used.value * MILLICPUS_PER_CPU < settings.busy * cpu
+        error, at = settings.observation_error, performance.measured_at
         kept: list[Observation] = []
         for quantity in OBSERVED:
             value = performance.trusted(quantity)
@@ -54,22 +55,20 @@ class Learning:
             says_nothing = is_idle and quantity is Quantity.THROUGHPUT
             if value is None or value <= 0 or says_nothing:
                 continue
-            seen = {quantity: _alone(Entry(value, settings.observation_error), quantity, slowdown)}
+            seen = _alone(Entry(value, error, False, Origin.OBSERVED, at), quantity, slowdown)
+            kept.append(self._kept(record, quantity, cpu, seen))
             if quantity is Quantity.LATENCY and cpu_used(record) > 0:
                 # A latency tells what could be sustained only with how busy it was then.
-                seen[Quantity.CPU] = Entry(cpu_used(record), settings.observation_error)
-            kept += [
-                self._kept(record, of, cpu, replace(entry, measured_at=performance.measured_at))
-                for of, entry in seen.items()
-            ]
+                busy = Entry(cpu_used(record), error, False, Origin.OBSERVED, at)
+                kept.append(self._kept(record, Quantity.CPU, cpu, busy))
         return kept
 
     def _kept(
-        self, record: WorkloadRecord, quantity: Quantity, cpu: int, seen: Entry
+        self, record: WorkloadRecord, quantity: Quantity, cpu: int, new: Entry
     ) -> Observation:
         """One more measurement under an allocation: as the last ones, or a new phase."""
         entries = dict(record.observed.get(quantity, {}))
-        old, new = entries.pop(cpu, None), replace(seen, origin=Origin.OBSERVED)
+        old = entries.pop(cpu, None)
         if old is None or abs(log(new.value / old.value)) <= self.settings.min_surprise:
             new = remembered(old, new, Transform.LOG, RUNNING_HALF_LIFE_SECONDS)
         forgets = [*entries, cpu][: -self.settings.max_observed]
@@ -175,7 +174,8 @@ def _alone(seen: Entry, quantity: Quantity, slowdown: Estimate | None) -> Entry:
     if slowdown is None:
         return seen
     share = slowdown.mean if quantity is Quantity.LATENCY else 1 / slowdown.mean
-    return Entry(seen.value * share, hypot(seen.error, slowdown.std))
+    error = hypot(seen.error, slowdown.std)
+    return Entry(seen.value * share, error, seen.censored, seen.origin, seen.measured_at)
 
 
 def _as_on_platform(

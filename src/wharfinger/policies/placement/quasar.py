@@ -138,7 +138,7 @@ class ServerOptions:
         reasons = [CODES[reason] for reason in self.reason[rows].tolist()]
         listed = candidates(self.view, rows, scores, reasons)
         return tuple(
-            replace(one, numbers={**one.numbers, **self._numbers(row)})
+            Candidate(one.server, one.score, one.reason, {**one.numbers, **self._numbers(row)})
             for row, one in zip(rows, listed, strict=True)
         )
 

@@ -188,7 +188,6 @@ class Colocations:
         return [0.0] * len(members) if values is None else values
 
     def _values(self, platform: str, members: Sequence[Member]) -> list[float] | None:
-        """What each does; ``None`` = they do not fit."""
         numbers = [member.number for member in members]
         if any(member.best_effort for member in members):
             numbers = self._shared_out(platform, members)

@@ -283,7 +283,6 @@ class ProfilingClient:
         self._tell(answer)
 
     def _take_newest(self, samples: Sequence[tuple[Sample, Sample]]) -> None:
-        """Note the workloads below their targets: the source slowed those that were not before."""
         for newest, smoothed in samples:
             run = self._runs.get(newest.key)
             if run is None:

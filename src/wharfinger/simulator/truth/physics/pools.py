@@ -221,7 +221,6 @@ def _spark(name: str, draw: _Draw) -> Application:
 
 
 def _storm(name: str, draw: _Draw) -> Application:
-    """Jobs on streams: little memory, much network."""
     drawn = _program(name, draw, draw.one_of(4, 8), (0.5, 2.0))
     sends = _share_of_time(drawn, draw.uniform(0.1, 0.4), 0.12)
     return replace(
