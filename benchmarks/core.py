@@ -67,7 +67,7 @@ class ByItsLike:
 
     name = "drawn"
 
-    def plan(self, _workload: Workload, _view: View) -> Profiling:
+    def plan(self, _request: Request, _view: View) -> Profiling:
         return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, "drawn"))
 
 

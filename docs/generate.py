@@ -34,7 +34,7 @@ from wharfinger.model.profile import (
     Measurements,
     ProfilingPlan,
 )
-from wharfinger.model.view import Capabilities, View
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Run, Target, Workload, WorkloadType
 from wharfinger.policies.registry import (
     ADAPTATIONS,
@@ -173,7 +173,7 @@ class _Planner:
 
     name = "planner"
 
-    def plan(self, workload: Workload, view: View) -> Profiling:
+    def plan(self, request: Request, view: View) -> Profiling:
         decision = Decision(
             Stage.PROFILING, self.name, accepted=True, reason=ReasonCode.OK, message=""
         )

@@ -19,7 +19,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import FurtherRun, ProfilingPlan
-from wharfinger.model.view import Capabilities, View
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
 from wharfinger.testing.contention import answers
 from wharfinger.testing.policy import make_request, make_view
@@ -36,8 +36,8 @@ class ProfileTheLabelled:
 
     name = "labelled"
 
-    def plan(self, workload: Workload, view: View) -> Profiling | None:
-        if "profile" not in workload.labels:
+    def plan(self, request: Request, view: View) -> Profiling | None:
+        if "profile" not in request.workload.labels:
             return None
         room = view.cpu_capacity - view.cpu_allocated
         servers = [name for name, free in zip(view.names, room, strict=True) if free >= 500]

@@ -26,7 +26,7 @@ from wharfinger.model.profile import (
     Measurements,
     ProfilingPlan,
 )
-from wharfinger.model.view import View
+from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Target, Workload
 from wharfinger.service import cluster, explanations, workloads
 
@@ -40,7 +40,8 @@ class ProfileTargets:
 
     name = "joint-profiling"
 
-    def plan(self, wanted: Workload, view: View) -> Profiling | None:
+    def plan(self, request: Request, view: View) -> Profiling | None:
+        wanted = request.workload
         if wanted.best_effort or wanted.target is None:
             message = "it has no target to be sized for: a cold start"
             return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message))

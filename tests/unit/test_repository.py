@@ -127,6 +127,15 @@ def test_modules_and_classes_offer_few_names():
     assert not crowded
 
 
+def test_a_class_name_stands_for_one_thing():
+    places: dict[str, list[str]] = {}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert not {name: files for name, files in places.items() if len(files) > 1}
+
+
 def function_lengths() -> dict[str, int]:
     """Lines of each function in src/, without its docstring."""
     lengths = {}

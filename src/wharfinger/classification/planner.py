@@ -21,7 +21,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import PROFILED_SOURCES, FurtherRun, ProfilingPlan
-from wharfinger.model.view import View
+from wharfinger.model.view import Request, View
 from wharfinger.model.workload import ProfileMode, Workload, WorkloadType
 
 MAX_RUNS = 4
@@ -55,8 +55,9 @@ class JointPlanner:
         self._sources = sources
         self._beside = beside
 
-    def plan(self, workload: Workload, view: View) -> Profiling | None:
+    def plan(self, request: Request, view: View) -> Profiling | None:
         """A plan for a copy where one can and may be made; else it makes a cold start."""
+        workload = request.workload
         why_not = _why_no_copy(workload, view)
         if why_not:
             return Profiling(self._decision(f"{why_not}: a cold start"))

@@ -48,7 +48,6 @@ def _pieces(client: "Client", name: str, offset: int, *, follow: bool) -> Iterat
 
 
 def _tail(client: "Client", name: str, lines: int) -> tuple[bytes, int]:
-    """The last lines, and the offset behind them; reads back as far as it takes."""
     size = TAIL_BYTES
     while True:
         data, offset = _from_end(client, name, size)

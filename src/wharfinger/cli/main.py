@@ -60,7 +60,7 @@ def _terminal_columns() -> int:
         return 80
 
 
-class Parser(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """argparse whose errors are one line, and whose options may stand between names."""
 
     intermixed = True
@@ -96,9 +96,9 @@ def add_parser(actions: "Any", name: str, words: str) -> argparse.ArgumentParser
     return parser
 
 
-def build_parser(commands: Iterable[str] = ()) -> Parser:
+def build_parser(commands: Iterable[str] = ()) -> CommandParser:
     """The parser, with the options of these commands; all others are only named."""
-    parser = Parser(
+    parser = CommandParser(
         prog="wharfinger",
         description="A cluster manager that is told performance targets, not reservations.",
         epilog="Exit status: 0 done; 1 the operation failed; 2 the call was wrong; "
@@ -111,7 +111,11 @@ def build_parser(commands: Iterable[str] = ()) -> Parser:
     words = "the manager's state directory"
     parser.add_argument("--state", metavar="DIR", default=argparse.SUPPRESS, help=words)
     subparsers = parser.add_subparsers(
-        dest="command", metavar="COMMAND", title="commands", required=True, parser_class=Parser
+        dest="command",
+        metavar="COMMAND",
+        title="commands",
+        required=True,
+        parser_class=CommandParser,
     )
     wanted = set(commands)
     for name, words in COMMANDS.items():

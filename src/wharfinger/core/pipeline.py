@@ -397,7 +397,7 @@ class Core:
         request, view = self._residents.request(record, now), self._admission_view(now)
         if record.phase is Phase.SUBMITTED:
             self._ask_admission(now, record, request, view)
-        if record.phase is Phase.ADMITTED and self._profile(now, record):
+        if record.phase is Phase.ADMITTED and self._profile(now, record, request):
             return
         if record.phase in (Phase.ADMITTED, Phase.CLASSIFIED):
             self._ask_admission(now, record, request, view)
@@ -437,10 +437,10 @@ class Core:
                 case _:
                     self._record(now, ev.WorkloadReviewed(record.name))
 
-    def _profile(self, now: float, record: WorkloadRecord) -> bool:
+    def _profile(self, now: float, record: WorkloadRecord, request: Request) -> bool:
         """Plan its profiling, or hold it until there is room; whether it is to be profiled."""
         planner = self.policy.estimation
-        verdict = planner and planner.plan(record.workload, self.view)
+        verdict = planner and planner.plan(request, self.view)
         if not verdict:
             return False
         # A core that only recommends makes no runs, so it makes a cold start. So does a workload

@@ -56,7 +56,6 @@ class RowColumnLearned:
 
 
 def _fit_effects(values: Array, groups: Indices) -> Effects:
-    """Every row counts alike."""
     return two_way(values, row_weights(groups, 0.0))
 
 

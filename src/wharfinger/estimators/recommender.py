@@ -207,7 +207,6 @@ class Recommender:
 
 
 def _batches(rows: Iterable[Row]) -> Iterator[Array | list[Row]]:
-    """At most ``BATCH`` rows each; an array in slices."""
     if isinstance(rows, np.ndarray):
         yield from (rows[begin : begin + BATCH] for begin in range(0, len(rows), BATCH))
         return

@@ -226,7 +226,6 @@ class _Rehearsal:
 
 
 def _rehearsals(values: Array, groups: Indices, rng: np.random.Generator) -> Iterator[_Rehearsal]:
-    """Each program is held out once."""
     draws = max(DRAWS, ceil(MIN_TASKS / len(values)))
     for training, held in leave_out(groups, FOLDS, rng):
         seen = [_draw(values[held], known, draws, rng) for known in REVEALED]
@@ -235,7 +234,6 @@ def _rehearsals(values: Array, groups: Indices, rng: np.random.Generator) -> Ite
 
 
 def _draw(rows: Array, known: int, draws: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    """Tasks of several draws in one."""
     drawn = [draw_seen(rows, known, rng) for _ in range(draws)]
     return np.concatenate([r for r, _ in drawn]), np.concatenate([s for _, s in drawn])
 

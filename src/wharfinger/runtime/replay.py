@@ -24,7 +24,7 @@ CAUSES = (*get_args(ev.Report), *get_args(ev.ClientRequest))
 
 
 @dataclass(frozen=True, slots=True)
-class LogEntry:
+class LoggedEvent:
     """One line of a log; ``number`` counts from 1."""
 
     number: int
@@ -82,7 +82,7 @@ class Replay:
 MakeManager = Callable[[ev.ManagerStarted, ManagerState | None], Core]
 
 
-def replay(log: Iterable[LogEntry], make_manager: MakeManager) -> Replay:
+def replay(log: Iterable[LoggedEvent], make_manager: MakeManager) -> Replay:
     """Decide a log again.
 
     Args:
@@ -126,7 +126,7 @@ def _told(kind: str, payload: bytes) -> str:
     return f"{kind} {payload.decode()}" if kind else ""
 
 
-def log_of_state(path: Path) -> Iterator[LogEntry]:
+def log_of_state(path: Path) -> Iterator[LoggedEvent]:
     """The log of a manager that does not run now; its files are left as they are.
 
     Raises:
@@ -150,7 +150,7 @@ def log_of_state(path: Path) -> Iterator[LogEntry]:
                         "kept no more; only a whole log can be decided again"
                     )
                 for entry in store.read():
-                    yield LogEntry(entry.sequence, entry.time, entry.kind, entry.payload)
+                    yield LoggedEvent(entry.sequence, entry.time, entry.kind, entry.payload)
             finally:
                 store.close()
     finally:

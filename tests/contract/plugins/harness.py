@@ -15,7 +15,7 @@ from wharfinger.core.pipeline import Core
 from wharfinger.core.settings import CoreSettings
 from wharfinger.core.state import ManagerState
 from wharfinger.policies.registry import make_policy
-from wharfinger.runtime.replay import LogEntry, replay
+from wharfinger.runtime.replay import LoggedEvent, replay
 from wharfinger.simulator.engine import SimulatedEngine
 from wharfinger.simulator.run import KEEP_ENDED, Decider, RunSpec, Simulation
 from wharfinger.simulator.scenario.jobs import Job
@@ -143,6 +143,6 @@ def check_log(trial: Trial) -> None:
             rest.apply(time, event)
         assert encode_state(rest.state) == expected, f"snapshot behind event {cut}"
     entries = [
-        LogEntry(at, time, *encode_event(event)) for at, (time, event) in enumerate(trial.log, 1)
+        LoggedEvent(at, time, *encode_event(event)) for at, (time, event) in enumerate(trial.log, 1)
     ]
     assert replay(entries, make).difference is None

@@ -13,7 +13,7 @@ from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core import events as ev
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.decisions import ReasonCode
-from wharfinger.model.view import Capabilities, View
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Measure, Profile, ProfileMode, Scale, Target, WorkloadType
 
 COLUMNS = (100, 250, 500, 750, 1000, 2000)
@@ -42,7 +42,7 @@ def view(*cpus: int, able: Capabilities = ABLE) -> View:
 
 
 def test_two_allocations_on_the_server_with_the_most_room_the_larger_first() -> None:
-    found = PLANNER.plan(TARGETED, view(500, 1000))
+    found = PLANNER.plan(Request(TARGETED), view(500, 1000))
     assert found is not None
     assert found.plan is not None
     assert found.plan.server == "s1"
@@ -58,7 +58,7 @@ def test_two_allocations_on_the_server_with_the_most_room_the_larger_first() -> 
     ("cpus", "allocations"), [((300,), (250, 100)), ((250,), (250, 100)), ((600,), (500, 250))]
 )
 def test_with_little_room_smaller_allocations_are_measured(cpus, allocations) -> None:
-    found = PLANNER.plan(TARGETED, view(*cpus))
+    found = PLANNER.plan(Request(TARGETED), view(*cpus))
     assert found is not None
     assert found.plan is not None
     assert found.plan.cpu_millicpus == allocations
@@ -66,7 +66,7 @@ def test_with_little_room_smaller_allocations_are_measured(cpus, allocations) ->
 
 @pytest.mark.parametrize("cpus", [(), (200,)])
 def test_without_room_it_waits(cpus) -> None:
-    found = PLANNER.plan(TARGETED, view(*cpus))
+    found = PLANNER.plan(Request(TARGETED), view(*cpus))
     assert found is not None
     assert found.plan is None
     assert not found.decision.accepted
@@ -77,11 +77,11 @@ def test_without_room_it_waits(cpus) -> None:
 def test_one_copy_a_server() -> None:
     seen = view(1000, 500)
     busy = replace(seen, copies=np.array([1, 0]))
-    found = PLANNER.plan(TARGETED, busy)
+    found = PLANNER.plan(Request(TARGETED), busy)
     assert found is not None
     assert found.plan is not None
     assert found.plan.server == "s1"
-    full = PLANNER.plan(TARGETED, replace(seen, copies=np.array([1, 1])))
+    full = PLANNER.plan(Request(TARGETED), replace(seen, copies=np.array([1, 1])))
     assert full is not None
     assert not full.decision.accepted
 
@@ -89,7 +89,7 @@ def test_one_copy_a_server() -> None:
 def test_whole_cpus_only_where_there_are_no_others() -> None:
     able = Capabilities(profiles=True, fractional_cpu=False)
     for cpus, allocations in (((2000,), (2000, 1000)), ((1000,), (1000,))):
-        found = PLANNER.plan(TARGETED, view(*cpus, able=able))
+        found = PLANNER.plan(Request(TARGETED), view(*cpus, able=able))
         assert found is not None
         assert found.plan is not None
         assert found.plan.cpu_millicpus == allocations
@@ -98,7 +98,7 @@ def test_whole_cpus_only_where_there_are_no_others() -> None:
 def test_what_is_over_before_it_is_copied_is_not_profiled() -> None:
     for within, copied in ((16.0, False), (17.0, True)):
         short = replace(TARGETED, target=Target(completion_seconds=within))
-        found = PLANNER.plan(short, view(1000))
+        found = PLANNER.plan(Request(short), view(1000))
         assert found is not None
         assert (found.plan is not None) == copied
         assert ("is to end within 16 s" in found.decision.message) != copied
@@ -128,7 +128,7 @@ def test_several_servers_and_another_platform_are_tried_where_the_engine_can() -
     planner = JointPlanner(known)
     wide = replace(TARGETED, scale=Scale(max_servers=4))
 
-    found = planner.plan(wide, seen)
+    found = planner.plan(Request(wide), seen)
     assert found is not None
     assert found.plan is not None
     settings = [(run.setting.platform, run.setting.servers) for run in found.plan.further]
@@ -138,7 +138,7 @@ def test_several_servers_and_another_platform_are_tried_where_the_engine_can() -
     assert held == dict.fromkeys(("s0", "s2", "f"), found.plan.cpu_millicpus[0])
     assert "one on s0, s2" in found.decision.message
 
-    alone = planner.plan(TARGETED, seen)
+    alone = planner.plan(Request(TARGETED), seen)
     assert alone is not None
     assert alone.plan is not None
     assert [run.servers for run in alone.plan.further] == [("f",)], "it may not scale out"
@@ -162,7 +162,7 @@ LOADED = replace(SERVICE, measure=Measure(load_command=("wrk",)))
     ],
 )
 def test_who_is_not_copied_goes_by_its_like(what, able, copied) -> None:
-    found = PLANNER.plan(what, view(1000, able=able))
+    found = PLANNER.plan(Request(what), view(1000, able=able))
     assert found is not None
     assert found.decision.accepted
     assert (found.plan is not None) == copied

@@ -70,7 +70,7 @@ def test_what_no_server_could_hold_waits_for_a_place_and_holds_no_copies_up() ->
 
         name = "filled"
 
-        def plan(self, wanted, view):
+        def plan(self, request, view):
             return Profiling(
                 Decision(Stage.PROFILING, self.name, False, ReasonCode.NO_ROOM, "none", "room")
             )
@@ -90,8 +90,10 @@ def test_nobody_overtakes_one_that_waits_for_profiling_room() -> None:
 
         name = "particular"
 
-        def plan(self, wanted, view):
-            asked = LABELLED.plan(replace(wanted, labels={"profile": "yes"}), view)
+        def plan(self, request, view):
+            wanted = request.workload
+            labelled = replace(request, workload=replace(wanted, labels={"profile": "yes"}))
+            asked = LABELLED.plan(labelled, view)
             free = int((view.cpu_capacity - view.cpu_allocated).max())
             fits = free >= wanted.reservation.cpu_millicpus
             reason = ReasonCode.OK if fits else ReasonCode.NO_ROOM

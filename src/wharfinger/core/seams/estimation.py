@@ -5,8 +5,7 @@ from typing import Protocol
 
 from wharfinger.model.decisions import Decision
 from wharfinger.model.profile import ProfilingPlan
-from wharfinger.model.view import View
-from wharfinger.model.workload import Workload
+from wharfinger.model.view import Request, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,5 +26,5 @@ class ProfilingPlanner(Protocol):
     def name(self) -> str:
         """As decisions' records name it."""
 
-    def plan(self, workload: Workload, view: View) -> Profiling | None:
+    def plan(self, request: Request, view: View) -> Profiling | None:
         """How it is profiled; ``None`` = it is placed without classification."""

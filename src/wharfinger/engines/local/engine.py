@@ -15,7 +15,7 @@ from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.engines.local import records, reports
 from wharfinger.engines.local.machine import (
-    Machine,
+    Launcher,
     groups_of,
     identity_of_directory,
     limits,
@@ -68,7 +68,7 @@ class LocalEngine:
         self._spec = servers
         self._identity = identity or identity_of_directory(self._directory)
         self._log_cap_bytes = log_cap_bytes
-        self._open_machine: Machine | None = None
+        self._open_machine: Launcher | None = None
         self._watcher = Watcher()
         self._reports: list[ev.Report] = []
         self._starts = _Starts(self._directory, self._machine, self._watcher, self._tell)
@@ -106,7 +106,7 @@ class LocalEngine:
         except OSError as error:
             raise EngineFault(f"{self._directory}: {error.strerror}") from error
         control = discover(self._identity, cpu_count=sum(len(s.cpus) for s in servers))
-        self._open_machine = Machine({}, control, raise_open_files(), self._log_cap_bytes)
+        self._open_machine = Launcher({}, control, raise_open_files(), self._log_cap_bytes)
         self._watcher.open()
         self._take_servers(servers)
         for key in keys:
@@ -153,7 +153,7 @@ class LocalEngine:
             if former.get(name) != local:
                 self._tell(ev.ServerReported(local.server))
 
-    def _machine(self) -> Machine:
+    def _machine(self) -> Launcher:
         if self._open_machine is None:
             raise EngineFault("the local engine is not open")
         return self._open_machine
@@ -258,7 +258,7 @@ class _Starts:
     def __init__(
         self,
         directory: Path,
-        machine: Callable[[], Machine],
+        machine: Callable[[], Launcher],
         watcher: Watcher,
         tell: Callable[[ev.Report], None],
     ) -> None:

@@ -32,7 +32,7 @@ _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(slots=True)
-class Machine:
+class Launcher:
     """What this machine gives to runs; ``open_files`` are each program's soft and hard limit."""
 
     servers: dict[str, LocalServer]
@@ -40,7 +40,7 @@ class Machine:
     open_files: tuple[int, int]
     log_cap_bytes: int
 
-    def only(self, server: str, *, log_cap_bytes: int) -> "Machine":
+    def only(self, server: str, *, log_cap_bytes: int) -> "Launcher":
         """With one server; raises ``KeyError`` if there is none of that name."""
         return replace(self, servers={server: self.servers[server]}, log_cap_bytes=log_cap_bytes)
 

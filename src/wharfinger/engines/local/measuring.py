@@ -14,7 +14,7 @@ from pathlib import Path
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.local import records
-from wharfinger.engines.local.machine import Machine, environment
+from wharfinger.engines.local.machine import Launcher, environment
 from wharfinger.engines.local.records import End, StartRecord
 from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Watcher
@@ -50,7 +50,7 @@ class LocalMonitor:
         self,
         directory: Path,
         runs: Mapping[str, LocalRun],
-        machine: Callable[[], Machine],
+        machine: Callable[[], Launcher],
         watcher: Watcher,
         tell: Callable[[ev.Report], None],
         *,
@@ -158,7 +158,7 @@ class Loads:
     ``.loads/KEY.N``, which no key of the core can be.
     """
 
-    def __init__(self, directory: Path, machine: Callable[[], Machine], watcher: Watcher) -> None:
+    def __init__(self, directory: Path, machine: Callable[[], Launcher], watcher: Watcher) -> None:
         self._directory = directory / ".loads"
         self._machine = machine
         self._watcher = watcher

@@ -88,9 +88,10 @@ class ByTarget:
         return _measured_in(event, cluster)
 
     def _follow(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
-        platform = cluster.platform_of(record)
-        slowdown = cluster.slowdown_of(record)
-        why = self._learning.surprise(record, now, platform, slowdown) if cluster.estimates else ""
+        why = ""
+        if cluster.estimates:
+            platform, slowdown = cluster.platform_of(record), cluster.slowdown_of(record)
+            why = self._learning.surprise(record, now, platform, slowdown)
         if why:
             decision = _adapted(cluster.estimates, ReasonCode.OK, f"reclassified: {why}")
             yield Reclassify(record.name, self._learning.corrected(record, platform), decision)

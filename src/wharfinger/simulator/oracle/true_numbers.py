@@ -14,8 +14,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
-from wharfinger.model.view import View
-from wharfinger.model.workload import Workload
+from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.registry import Bundle, Part
 from wharfinger.simulator.scenario.jobs import Job
@@ -42,9 +41,9 @@ class NothingToProfile:
 
     name = "oracle"
 
-    def plan(self, workload: Workload, _view: View) -> Profiling | None:
+    def plan(self, request: Request, _view: View) -> Profiling | None:
         """No runs."""
-        if workload.best_effort or workload.target is None:
+        if request.workload.best_effort or request.workload.target is None:
             return None
         message = "the true numbers are known"
         return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message))

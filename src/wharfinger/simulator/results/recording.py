@@ -14,7 +14,7 @@ from wharfinger import __version__
 from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_event
 from wharfinger.errors import InvalidInput
-from wharfinger.runtime.replay import LogEntry
+from wharfinger.runtime.replay import LoggedEvent
 
 FORMAT = 1
 _EVENT = b'"event":'
@@ -59,7 +59,7 @@ class Recording:
             self._file.write(head + payload + b"}\n")
 
 
-def read_recording(path: Path) -> tuple[dict[str, Any], Iterator[LogEntry]]:
+def read_recording(path: Path) -> tuple[dict[str, Any], Iterator[LoggedEvent]]:
     """What the run was, and its log.
 
     Raises:
@@ -78,13 +78,13 @@ def read_recording(path: Path) -> tuple[dict[str, Any], Iterator[LogEntry]]:
     return head["run"], _entries(path)
 
 
-def _entries(path: Path) -> Iterator[LogEntry]:
+def _entries(path: Path) -> Iterator[LoggedEvent]:
     with path.open("rb") as lines:
         next(lines)
         for number, line in enumerate(lines, 1):
             try:
                 told = json.loads(line)
                 payload = line[line.index(_EVENT) + len(_EVENT) : line.rindex(b"}")]
-                yield LogEntry(number, told["time"], told["kind"], payload)
+                yield LoggedEvent(number, told["time"], told["kind"], payload)
             except (ValueError, KeyError, TypeError) as error:
                 raise InvalidInput(f"{path}:{number + 1}: not an event: {error}") from error

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.engines.local.machine import Machine
+from wharfinger.engines.local.machine import Launcher
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.readings import Heard
 from wharfinger.engines.local.profiling.worker import cap, choose_upper
@@ -87,7 +87,7 @@ def make_job(tmp_path: Path) -> ProfilingJob:
     workload = Workload("w", WorkloadType.BATCH, Run(("true",), {"A": "ü"}, "/"))
     plan = ProfilingPlan("a", (500, 1000), 1 << 20, (SharedResource.INTEGER,), 8.0)
     control = discover("test-job", cgroup_file=nothing, mountinfo_file=nothing)
-    machine = Machine({"a": server}, control, (1, 2), 4)
+    machine = Launcher({"a": server}, control, (1, 2), 4)
     return ProfilingJob("k", workload, plan, machine, tmp_path, 3, {66305: 1e9})
 
 

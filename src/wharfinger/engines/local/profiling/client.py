@@ -20,7 +20,7 @@ from pathlib import Path
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event
-from wharfinger.engines.local.machine import Machine
+from wharfinger.engines.local.machine import Launcher
 from wharfinger.engines.local.measuring import LocalMonitor
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.records import check_key, list_keys
@@ -101,7 +101,7 @@ class ProfilingClient:
         self,
         directory: Path,
         runs: Mapping[str, LocalRun],
-        machine: Callable[[], Machine],
+        machine: Callable[[], Launcher],
         watcher: Watcher,
         measuring: LocalMonitor,
         tell: Callable[[ev.Report], None],

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from wharfinger.engines.local.machine import Machine
+from wharfinger.engines.local.machine import Launcher
 from wharfinger.host.topology import LocalServer
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.workload import Workload
@@ -34,7 +34,7 @@ class ProfilingJob:
     key: str
     workload: Workload
     plan: ProfilingPlan
-    machine: Machine
+    machine: Launcher
     directory: Path
     cap_bytes: int
     maxima_per_second: dict[int, float]
