@@ -175,9 +175,9 @@ class _Campaign:
         possible = [program for program in programs if program.name not in skipped]
         kept = [p.name for p in possible if p.name in here and here[p.name].digest == p.digest]
         failed = self._measure_all([p for p in possible if p.name not in kept])
-        known = self._gather({**skipped, **failed})
+        gathered = self._gather({**skipped, **failed})
         done = tuple(p.name for p in possible if p.name not in {*kept, *failed})
-        return CampaignOutcome(known, done, tuple(kept), skipped, failed)
+        return CampaignOutcome(gathered, done, tuple(kept), skipped, failed)
 
     def _check(self, here: Mapping[str, _MeasuredRow]) -> None:
         for row in here.values():
@@ -250,9 +250,9 @@ class _Campaign:
             skipped=dict(skipped),
             provisional=settings.provisional,
         )
-        known = KnownPrograms(programs, machine)
-        save_known(known, settings.directory)
-        return known
+        gathered = KnownPrograms(programs, machine)
+        save_known(gathered, settings.directory)
+        return gathered
 
 
 def _read_rows(directory: Path) -> dict[str, _MeasuredRow]:

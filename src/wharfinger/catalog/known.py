@@ -114,13 +114,13 @@ class KnownPrograms:
     def _utility(self, kind: Aspect) -> UtilityMatrix:
         measured = _epoch_seconds(self.machine.measured_at)
         rows = {}
-        for known in self.programs:
-            for name, row in known.rows(kind).items():
+        for program in self.programs:
+            for name, row in program.rows(kind).items():
                 entries = {
                     column: replace(entry, origin=Origin.OFFLINE, measured_at=measured)
                     for column, entry in row.items()
                 }
-                rows[name] = UtilityRow(known.group, known.type, entries)
+                rows[name] = UtilityRow(program.group, program.type, entries)
         columns = {column for made in rows.values() for column in made.entries}
         matrix = UtilityMatrix(kind, tuple(sorted(columns, key=_order)), rows)
         for made in rows.values():
@@ -129,7 +129,7 @@ class KnownPrograms:
 
     def without(self, groups: Collection[str]) -> "KnownPrograms":
         """Those that are not runs of these programs: what is known of a program that is new."""
-        kept = tuple(known for known in self.programs if known.group not in groups)
+        kept = tuple(program for program in self.programs if program.group not in groups)
         return replace(self, programs=kept)
 
     @property

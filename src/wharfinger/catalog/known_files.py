@@ -144,31 +144,31 @@ def _source(column: str) -> str:
     return "" if column in set(SharedResource) else "that is no source of interference"
 
 
-def save_known(known: KnownPrograms, directory: Path) -> None:
+def save_known(programs: KnownPrograms, directory: Path) -> None:
     """Write the files, each whole; the description comes last, so that what has it is whole."""
     directory.mkdir(parents=True, exist_ok=True)
-    tables = {SCALE_UP: _scale_up(known), NOISE: _noise(known)}
-    tables |= {f"{kind}.csv": _scores(known, kind) for kind in SCORES}
+    tables = {SCALE_UP: _scale_up(programs), NOISE: _noise(programs)}
+    tables |= {f"{kind}.csv": _scores(programs, kind) for kind in SCORES}
     for name, lines in tables.items():
         write_whole(directory / name, csv_text(lines).encode())
-    described = msgspec.json.format(msgspec.json.encode(known.machine), indent=2)
+    described = msgspec.json.format(msgspec.json.encode(programs.machine), indent=2)
     write_whole(directory / MACHINE, described + b"\n")
 
 
-def _scale_up(known: KnownPrograms) -> Iterator[Sequence[str]]:
-    columns = known.allocations
+def _scale_up(programs: KnownPrograms) -> Iterator[Sequence[str]]:
+    columns = programs.allocations
     yield (*_NAMES, "quantity", *map(str, columns))
-    for program in known.programs:
+    for program in programs.programs:
         for quantity, entries in program.performance.items():
             fields = [_written(entries.get(cpu)) for cpu in columns]
             yield (program.name, program.group, str(quantity), *fields)
 
 
-def _scores(known: KnownPrograms, kind: str) -> Iterator[Sequence[str]]:
-    rows = [program.scores(kind) for program in known.programs]
+def _scores(programs: KnownPrograms, kind: str) -> Iterator[Sequence[str]]:
+    rows = [program.scores(kind) for program in programs.programs]
     columns = [source for source in SharedResource if any(source in scores for scores in rows)]
     yield (*_NAMES, *map(str, columns))
-    for program, scores in zip(known.programs, rows, strict=True):
+    for program, scores in zip(programs.programs, rows, strict=True):
         if scores:
             yield (program.name, program.group, *(_written(scores.get(c)) for c in columns))
 
@@ -177,9 +177,9 @@ def _written(entry: Entry | None) -> str:
     return "" if entry is None else repr(float(entry.value))
 
 
-def _noise(known: KnownPrograms) -> Iterator[Sequence[str]]:
+def _noise(programs: KnownPrograms) -> Iterator[Sequence[str]]:
     yield _NOISE_HEADER
-    for program in known.programs:
+    for program in programs.programs:
         tables: list[tuple[str, Mapping[Any, Entry]]] = [
             *program.performance.items(),
             *((kind, program.scores(kind)) for kind in SCORES),

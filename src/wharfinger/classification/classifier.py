@@ -104,14 +104,14 @@ class Classifications:
 
     def _fit(self, kind: Aspect, type_: WorkloadType | None) -> Recommender | None:
         matrix = self._matrices.get(kind)
-        known = matrix.known_to(type_) if matrix else None
-        if known is None:
+        rows = matrix.known_to(type_) if matrix else None
+        if rows is None:
             return None
         # Types with too few programs of their own share one.
-        if (kind, known.rows) not in self._by_rows:
-            fitted = fit(self._estimator, known, scale=kind.scale, seed=self._seed)
-            self._by_rows[kind, known.rows] = fitted
-        return self._by_rows[kind, known.rows]
+        if (kind, rows.rows) not in self._by_rows:
+            fitted = fit(self._estimator, rows, scale=kind.scale, seed=self._seed)
+            self._by_rows[kind, rows.rows] = fitted
+        return self._by_rows[kind, rows.rows]
 
     def axis(self, kind: Aspect, observed: RowObservations) -> Axis | None:
         """One of scale-up, scale-out and heterogeneity; ``None`` = no measurements."""
@@ -121,10 +121,10 @@ class Classifications:
         reference = value_on(kind, observed.reference)
         entries = observed.along(kind) if observed.performance else {reference: Entry(1.0)}
         columns = set(recommender.matrix.columns)
-        known = {column: entry.value for column, entry in entries.items() if column in columns}
+        values = {column: entry.value for column, entry in entries.items() if column in columns}
         errors = [max(MIN_ERROR, e.error) for c, e in entries.items() if c != reference]
         noise = max(errors, default=MIN_ERROR if observed.performance else 0.0)
-        return Axis(kind, reference, recommender.predict(known), noise**2)
+        return Axis(kind, reference, recommender.predict(values), noise**2)
 
     def scores(
         self,
@@ -271,8 +271,8 @@ class Classifier:
     def _filled_in(
         self, measured: Mapping[int, float], type_: WorkloadType | None
     ) -> dict[int, Estimate]:
-        known = self._on_columns(measured, type_)
-        named = {Configuration(cpu).name: value for cpu, value in known.items()}
+        entries = self._on_columns(measured, type_)
+        named = {Configuration(cpu).name: value for cpu, value in entries.items()}
         predicted = self.scale_up(type_).predict(named)
         means, deviations = predicted.mean, predicted.log_std
         return {
@@ -305,15 +305,15 @@ class Classifier:
     ) -> dict[int, float]:
         """Entries between columns, as the nearest column would have them by the common shape."""
         columns = tuple(self.classifications.allocations(type_))
-        known = {cpu: value for cpu, value in measured.items() if cpu in columns}
+        entries = {cpu: value for cpu, value in measured.items() if cpu in columns}
         for cpu, value in measured.items():
-            free = [column for column in columns if column not in known]
-            if cpu in known or not free:
+            free = [column for column in columns if column not in entries]
+            if cpu in entries or not free:
                 continue
             nearest = min(free, key=lambda column: abs(np.log(column / cpu)))
             shape = self.shape(type_)
-            known[nearest] = value * shape.at(nearest).mean / shape.at(cpu).mean
-        return known
+            entries[nearest] = value * shape.at(nearest).mean / shape.at(cpu).mean
+        return entries
 
 
 def _held(
@@ -361,14 +361,14 @@ def _observations(measurements: Measurements, type_: WorkloadType | None) -> Row
     """The runs elsewhere, and the first one here, which they are relative to."""
     quantity = next((q for q in _PREFERRED if measurements.further.get(q)), None)
     here = measurements.performance.get(quantity, {}) if quantity else {}
-    known = {cpu: entry for cpu, entry in here.items() if entry.value > 0}
-    if quantity is None or not known:
+    positive = {cpu: entry for cpu, entry in here.items() if entry.value > 0}
+    if quantity is None or not positive:
         return RowObservations(Setting(measurements.platform, Configuration(1000)), type=type_)
     runs = {one.setting: one.entry for one in measurements.further[quantity]}
     planned = {setting.configuration.cpu_millicpus for setting in runs}
-    cpu = max(planned & known.keys(), default=max(known))
+    cpu = max(planned & positive.keys(), default=max(positive))
     reference = Setting(measurements.platform, Configuration(cpu))
-    runs[reference] = known[cpu]
+    runs[reference] = positive[cpu]
     performance = {
         setting: replace(entry, value=as_performance(quantity, entry.value))
         for setting, entry in runs.items()

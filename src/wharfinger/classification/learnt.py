@@ -81,9 +81,9 @@ def learn(
             made[Aspect.SCALE_UP] = _with_row(made, Aspect.SCALE_UP, name + suffix, new)
     scored = {Aspect.TOLERATED: measurements.tolerated, Aspect.CAUSED: measurements.caused}
     for kind, scores in scored.items():
-        known = {str(s): e for s, e in scores.items() if not e.censored or e.value >= MAX_POINTS}
-        if known:  # A bound is no score.
-            new = UtilityRow(group, workload.type, known)
+        valid = {str(s): e for s, e in scores.items() if not e.censored or e.value >= MAX_POINTS}
+        if valid:  # A bound is no score.
+            new = UtilityRow(group, workload.type, valid)
             made[kind] = _with_row(made, kind, name, new)
     return made
 
@@ -114,21 +114,21 @@ def _moved(old: Mapping[str, Entry], new: Mapping[str, Entry]) -> dict[str, Entr
     return {column: replace(entry, value=entry.value * level) for column, entry in old.items()}
 
 
-def joined(known: Matrices, learnt: Matrices) -> dict[Aspect, UtilityMatrix]:
+def joined(offline: Matrices, learnt: Matrices) -> dict[Aspect, UtilityMatrix]:
     """The known programs' matrices with the rows that were learnt, on the columns that they have.
 
     What lies between two measured amounts of CPU is taken for the column there.
     """
-    made = dict(known)
+    made = dict(offline)
     for kind, matrix in learnt.items():
-        if kind not in known:
+        if kind not in offline:
             continue
         rows = {
-            name: replace(row, entries=_on_columns(kind, row.entries, known[kind].columns))
+            name: replace(row, entries=_on_columns(kind, row.entries, offline[kind].columns))
             for name, row in matrix.rows.items()
         }
         told = {name: row for name, row in rows.items() if len(row.entries) >= _MIN_COLUMNS}
-        made[kind] = replace(known[kind], rows={**known[kind].rows, **told})
+        made[kind] = replace(offline[kind], rows={**offline[kind].rows, **told})
     return made
 
 

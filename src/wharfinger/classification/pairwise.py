@@ -44,23 +44,23 @@ class PairClassifier:
         model = PairModel.fit(names, matrices)
         return cls(model, model.references(size))
 
-    def complete(self, known: Classification, measured: Measurements) -> Classification:
+    def complete(self, classification: Classification, measured: Measurements) -> Classification:
         """With profiles of pairs, instead of scores by source: the two would count twice.
 
         Raises:
             NotFound: It was run beside an unknown program, or on a platform without pairs.
         """
         if self.model is None:
-            return known
+            return classification
         slowdowns = (*measured.beside.values(), *measured.upon.values())
         errors = [entry.error**2 for entry in slowdowns if entry.value > 0]
         error = sqrt(sum(errors) / len(errors)) if errors else 0.0
         seen = Seen(_values(measured.beside), _values(measured.upon), error)
         return replace(
-            known,
+            classification,
             tolerated={},
             caused={},
-            measured=known.measured + len(slowdowns),
+            measured=classification.measured + len(slowdowns),
             pairs=self.model.predict(seen, measured.platform),
         )
 

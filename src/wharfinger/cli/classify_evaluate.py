@@ -35,16 +35,16 @@ def run(arguments: argparse.Namespace) -> None:
         document = _evaluation("", read_matrix(arguments.matrix), names, plan)
         show(document, arguments.output, lambda: _text(document))
         return
-    known = load_known(Path(arguments.known) if arguments.known else None)
+    programs = load_known(Path(arguments.known) if arguments.known else None)
     documents = [
         _known_evaluation(name, matrix, names, replace(plan, scale=scale, higher=True))
         for name, matrix, scale in (
-            ("scale-up", known.scale_up, SCALE),
-            ("tolerated", known.tolerated, SCORE_SCALE),
-            ("caused", known.caused, SCORE_SCALE),
+            ("scale-up", programs.scale_up, SCALE),
+            ("tolerated", programs.tolerated, SCORE_SCALE),
+            ("caused", programs.caused, SCORE_SCALE),
         )
     ]
-    show(documents, arguments.output, lambda: _known_text(documents, known))
+    show(documents, arguments.output, lambda: _known_text(documents, programs))
 
 
 def _known_evaluation(name: str, matrix: Matrix, names: list[str], plan: EvaluationPlan) -> Record:
@@ -117,10 +117,10 @@ def _text(document: Record) -> str:
     return f"{table(rows, columns)}\n{words}"
 
 
-def _known_text(documents: list[Record], known: KnownPrograms) -> str:
-    machine = known.machine
+def _known_text(documents: list[Record], programs: KnownPrograms) -> str:
+    machine = programs.machine
     head = (
-        f"{len(known.programs)} known programs, measured {machine.measured_at} on "
+        f"{len(programs.programs)} known programs, measured {machine.measured_at} on "
         f"{machine.cpus} CPUs of {machine.cpu_model or 'an unknown model'}"
     )
     if machine.provisional:

@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
     words = "that the manager was started with; for a state directory"
     add("--confidence P", f"{words} (default: 0.8)", read=probability)
-    known = "programs that the manager knew; for a state directory (default: the site's)"
-    add("--known DIR", known, read=Path)
+    about = "programs that the manager knew; for a state directory (default: the site's)"
+    add("--known DIR", about, read=Path)
     words = f"{words} (default: act)"
     parser.add_argument("--mode", choices=("act", "recommend"), help=words)
     add_output(parser)

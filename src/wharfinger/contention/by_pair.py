@@ -62,11 +62,11 @@ class PairTable(PairRows):
 
     def assess(self, request: Request, view: View, confidence: float) -> Assessment:
         """By the newcomer's profile, where a resident has one."""
-        known, servers = request.classification, len(view.names)
-        if not self.bases or known is None or not known.pairs or not servers:
+        classification, servers = request.classification, len(view.names)
+        if not self.bases or classification is None or not classification.pairs or not servers:
             return Assessment(servers)
         self.widen(servers)
-        newcomer = Newcomer.of(known.pairs, view.platforms, self)
+        newcomer = Newcomer.of(classification.pairs, view.platforms, self)
         return PairAssessment(newcomer, request, view, self, confidence, self._settings)
 
 
@@ -91,15 +91,15 @@ class Newcomer:
     ) -> "Newcomer":
         """Profiles in the bases of residents; others say nothing about them."""
         profiles = [profile_on(pairs, platform) or _NOTHING for platform in platforms]
-        known = [p if p.basis in rows.bases else _NOTHING for p in profiles]
+        usable = [p if p.basis in rows.bases else _NOTHING for p in profiles]
         factors, kinds = rows.pressure.shape[1], rows.kinds.shape[1]
         return cls(
-            np.array([rows.bases.get(p.basis, _UNKNOWN) for p in known], dtype=np.int64),
-            _rows([p.suffers for p in known], factors),
-            _rows([p.suffers_variance for p in known], factors),
-            _rows([p.presses for p in known], factors),
-            _rows([p.presses_variance for p in known], factors),
-            _rows([p.excluded for p in known], kinds),
+            np.array([rows.bases.get(p.basis, _UNKNOWN) for p in usable], dtype=np.int64),
+            _rows([p.suffers for p in usable], factors),
+            _rows([p.suffers_variance for p in usable], factors),
+            _rows([p.presses for p in usable], factors),
+            _rows([p.presses_variance for p in usable], factors),
+            _rows([p.excluded for p in usable], kinds),
         )
 
 
@@ -174,7 +174,7 @@ class PairAssessment(Assessment):
         sensitivity, cross = rows.sensitivity[:residents], rows.cross[:residents]
         before, before_variance, kept = rows.kept[:residents, :3].T
         at = self._platform[server]
-        known = rows.basis[: self._servers][server] == newcomer.basis[at]
+        same = rows.basis[: self._servers][server] == newcomer.basis[at]
         drop = _picked(sensitivity, newcomer.pressure, at)
         variance = np.zeros(residents)
         if own.any():
@@ -183,7 +183,7 @@ class PairAssessment(Assessment):
             )
         if newcomer.pressure_variance.any():
             variance += _picked(sensitivity**2 + own, newcomer.pressure_variance, at)
-        drop, variance = np.where(known, drop, 0.0), np.where(known, variance, 0.0)
+        drop, variance = np.where(same, drop, 0.0), np.where(same, variance, 0.0)
         variance = np.maximum(variance, -before_variance)
         after = before - drop
         low = before - self._z * np.sqrt(before_variance) - kept

@@ -102,13 +102,13 @@ class SourceTable(ContentionTable):
 
     def assess(self, request: Request, view: View, confidence: float) -> Assessment:
         """By those scores of the newcomer that are known."""
-        known, servers = request.classification, len(view.names)
-        if known is None or not (known.tolerated or known.caused):
+        classification, servers = request.classification, len(view.names)
+        if classification is None or not (classification.tolerated or classification.caused):
             return Assessment(servers)
         self._grow(servers)
         levels = self._levels[:, :, :servers]
-        best_effort = request.workload.best_effort
-        return SourceAssessment(known, best_effort, levels, view, confidence, self._settings)
+        effort, settings = request.workload.best_effort, self._settings
+        return SourceAssessment(classification, effort, levels, view, confidence, settings)
 
     def scores(self, row: int) -> list[Score]:
         """Of each source that a resident causes, or does not fully tolerate."""
@@ -145,11 +145,11 @@ def _together(residents: Sequence[Resident]) -> Array:
 Scores = Mapping[SharedResource, Estimate]
 
 
-def _counted(known: Classification, *, best_effort: bool) -> tuple[Scores, Scores]:
+def _counted(classification: Classification, *, best_effort: bool) -> tuple[Scores, Scores]:
     """Tolerated and caused scores: best-effort work has no target, and yields the cores."""
     if not best_effort:
-        return known.tolerated, known.caused
-    return {}, {source: score for source, score in known.caused.items() if source not in YIELDED}
+        return classification.tolerated, classification.caused
+    return {}, {s: score for s, score in classification.caused.items() if s not in YIELDED}
 
 
 class SourceAssessment(Assessment):
@@ -160,7 +160,7 @@ class SourceAssessment(Assessment):
 
     def __init__(
         self,
-        known: Classification,
+        classification: Classification,
         best_effort: bool,
         levels: Array,
         view: View,
@@ -168,8 +168,8 @@ class SourceAssessment(Assessment):
         settings: SourceSettings,
     ) -> None:
         super().__init__(len(view.names))
-        self._known, self._levels, self._settings = known, levels, settings
-        self._tolerated, self._caused = _counted(known, best_effort=best_effort)
+        self._known, self._levels, self._settings = classification, levels, settings
+        self._tolerated, self._caused = _counted(classification, best_effort=best_effort)
         self._sources = [s for s in SOURCES if s in self._tolerated or s in self._caused]
         self.informed = bool(self._sources)
         self._residents = view.residents

@@ -100,14 +100,14 @@ class CombinedAssessment(Assessment):
     @property
     def correctable(self) -> LogEstimates | None:
         """Added."""
-        known = [each for part in self._parts if (each := part.correctable) is not None]
-        return _added(known) if known else None
+        answers = [each for part in self._parts if (each := part.correctable) is not None]
+        return _added(answers) if answers else None
 
     @property
     def incompatible(self) -> NDArray[np.bool_] | None:
         """Where it is for one part."""
-        known = [each for part in self._parts if (each := part.incompatible) is not None]
-        return np.asarray(np.any(known, axis=0)) if known else None
+        answers = [each for part in self._parts if (each := part.incompatible) is not None]
+        return np.asarray(np.any(answers, axis=0)) if answers else None
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None

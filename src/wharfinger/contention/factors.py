@@ -58,9 +58,9 @@ def _among(lines: Recommender, kept: Indices, logs: Array) -> Recommender:
 
 
 def _matrix(names: tuple[str, ...], groups: tuple[str, ...], logs: Array) -> Matrix:
-    known = [at for at in range(len(names)) if not np.isnan(logs[at]).all()] or [0]
-    rows, of = (tuple(each[at] for at in known) for each in (names, groups))
-    return Matrix(rows, names, of, np.exp(logs[known]))
+    filled = [at for at in range(len(names)) if not np.isnan(logs[at]).all()] or [0]
+    rows, of = (tuple(each[at] for at in filled) for each in (names, groups))
+    return Matrix(rows, names, of, np.exp(logs[filled]))
 
 
 def _complete(logs: Array, by_row: Recommender, by_column: Recommender) -> tuple[Array, Array]:
@@ -72,12 +72,12 @@ def _complete(logs: Array, by_row: Recommender, by_column: Recommender) -> tuple
     gaps = np.isnan(logs)
     sums, weights = np.zeros_like(logs), np.zeros_like(logs)
     # Both are changed through transposed views for columns.
-    for side, known, total, weight in (
+    for side, present, total, weight in (
         (by_row, logs, sums, weights),
         (by_column, logs.T, sums.T, weights.T),
     ):
-        for place in np.flatnonzero(np.isnan(known).any(axis=1)):
-            line = side.predict(np.exp(known[place]))
+        for place in np.flatnonzero(np.isnan(present).any(axis=1)):
+            line = side.predict(np.exp(present[place]))
             variance = np.maximum(line.log_std**2, MIN_VARIANCE)
             total[place] += line.log_mean / variance
             weight[place] += 1 / variance
@@ -283,21 +283,21 @@ def _rehearse_fold(
     factors: Factors, logs: Array, kept: Indices, held: Indices, rng: np.random.Generator
 ) -> tuple[_Errors, _Errors, _Errors]:
     """Errors of held-out programs beside known ones, the reverse, and beside one another."""
-    known = factors.among(kept, logs)
+    rest = factors.among(kept, logs)
     beside, upon = logs[np.ix_(held, kept)].copy(), logs[np.ix_(kept, held)].copy()
     sensitivity, pressure = [], []
     for at in range(len(held)):
         both = np.flatnonzero(~np.isnan(beside[at]) & ~np.isnan(upon[:, at]))
         seen = rng.permutation(both)[:REVEALED]
-        row = {known.names[to]: float(np.exp(beside[at, to])) for to in seen}
-        column = {known.names[to]: float(np.exp(upon[to, at])) for to in seen}
-        sensitivity.append(known.sensitivity_of_row(known.by_row.predict(row).gaussian))
-        pressure.append(known.pressure_of_column(known.by_column.predict(column).gaussian))
+        row = {rest.names[to]: float(np.exp(beside[at, to])) for to in seen}
+        column = {rest.names[to]: float(np.exp(upon[to, at])) for to in seen}
+        sensitivity.append(rest.sensitivity_of_row(rest.by_row.predict(row).gaussian))
+        pressure.append(rest.pressure_of_column(rest.by_column.predict(column).gaussian))
         beside[at, seen] = upon[seen, at] = np.nan
     places = range(len(kept))
     return (
-        _errors(beside, sensitivity, [known.pressure(at) for at in places]),
-        _errors(upon, [known.sensitivity(at) for at in places], pressure),
+        _errors(beside, sensitivity, [rest.pressure(at) for at in places]),
+        _errors(upon, [rest.sensitivity(at) for at in places], pressure),
         _errors(logs[np.ix_(held, held)], sensitivity, pressure),
     )
 

@@ -55,9 +55,9 @@ def pair_residents(residents: Sequence[Resident], platform: str | None) -> list[
     if platform is None:
         return []
     profiles = ((r, profile_on(r.classification.pairs, platform)) for r in residents)
-    known = [(resident, profile) for resident, profile in profiles if profile is not None]
-    basis = known[-1][1].basis if known else ""
-    return [PairResident.of(r, profile) for r, profile in known if profile.basis == basis]
+    paired = [(resident, profile) for resident, profile in profiles if profile is not None]
+    basis = paired[-1][1].basis if paired else ""
+    return [PairResident.of(r, profile) for r, profile in paired if profile.basis == basis]
 
 
 class PairRows(ContentionTable):

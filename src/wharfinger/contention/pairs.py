@@ -159,13 +159,13 @@ class PairModel:
         self, entries: Mapping[str, float], error: float, here: str, there: str, *, of_rows: bool
     ) -> Gaussian:
         """A row or column on platform ``there``, with entries known on platform ``here``."""
-        known = {name: value for name, value in entries.items() if value > 0}
+        positive = {name: value for name, value in entries.items() if value > 0}
         own = self._lines(there, of_rows=of_rows)
-        if not known:
+        if not positive:
             return own.predict({}).gaussian
         measured = self._lines(here, of_rows=of_rows)
-        line = measured.predict(known).gaussian
-        line = Gaussian(line.mean, line.covariance + error**2 / len(known))
+        line = measured.predict(positive).gaussian
+        line = Gaussian(line.mean, line.covariance + error**2 / len(positive))
         if here == there:
             return line
         logs = (self.factors[here].logs, self.factors[there].logs)
@@ -278,10 +278,10 @@ def _unfit(relative: Array) -> Array:
     """(K, K) whether two do not fit in one of the directions; unknown = their mean rates."""
     seen = ~np.isnan(relative)
     zero = relative == 0
-    known = seen | seen.T
+    measured = seen | seen.T
     unfit = (zero | zero.T).astype(np.float64)
-    rate = unfit.sum(axis=1) / np.maximum(known.sum(axis=1), 1)
-    return np.asarray(np.where(known, unfit, (rate[:, None] + rate) / 2))
+    rate = unfit.sum(axis=1) / np.maximum(measured.sum(axis=1), 1)
+    return np.asarray(np.where(measured, unfit, (rate[:, None] + rate) / 2))
 
 
 # --- matrices with gaps ---------------------------------------------------------------------

@@ -115,5 +115,5 @@ def _while_it_runs(record: WorkloadRecord, able: Capabilities) -> list[act.Actio
 
 
 def _classify(record: WorkloadRecord) -> act.ClassifyWorkload:
-    found = record.measurements or Measurements()
-    return act.ClassifyWorkload(record.key, record.workload, found)
+    measurements = record.measurements or Measurements()
+    return act.ClassifyWorkload(record.key, record.workload, measurements)

@@ -215,14 +215,14 @@ class Core:
 
     def preview(self, workload: Workload, now: float) -> list[Decision]:
         """What would be decided, on a copy of the state, if it were submitted or tried now."""
-        known = self.state.workloads.get(workload.name)
+        existing = self.state.workloads.get(workload.name)
         state = decode_state(encode_state(self.state))
         fork = Core(self.policy, state=state, settings=self._settings, mode=self.mode)
-        request = ev.WorkloadSubmitted(workload) if known is None else ev.WorkloadUpdated(workload)
+        asked = ev.WorkloadSubmitted if existing is None else ev.WorkloadUpdated
         if self.state.synced:
             # Which workloads wait for room, and block others, is derived by trying.
             fork._place_waiting(now)
-        step = fork.handle(now, request)
+        step = fork.handle(now, asked(workload))
         about = [event for event in step.events if getattr(event, "name", "") == workload.name]
         decisions = (getattr(event, "decision", None) for event in about)
         made = [decision for decision in decisions if isinstance(decision, Decision)]
@@ -384,10 +384,10 @@ class Core:
 
         One that it had not taken is pending, and asked for again.
         """
-        known = set(event.known_keys)
+        present = set(event.known_keys)
         for record in list(self.state.workloads.values()):
             taken = record.on_server and record.phase is not Phase.PLACED
-            if taken and record.key not in known:
+            if taken and record.key not in present:
                 reason = "the engine knows nothing of it any more"
                 self._record(now, ev.WorkloadVanished(record.key, reason))
 

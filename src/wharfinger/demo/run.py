@@ -74,8 +74,8 @@ class Demo:
         """
         self._prepare()
         self._tell_targets()
-        known = ("--known", str(self._save_known_programs()))
-        with self._cluster("state", self.policy, *known) as cluster:
+        options = ("--known", str(self._save_known_programs()))
+        with self._cluster("state", self.policy, *options) as cluster:
             self.tell(f"[3/5] run 1: eight programs under {self.policy}, load surges half-way")
             main = self._run_once(cluster)
             if not self.keep:

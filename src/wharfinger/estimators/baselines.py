@@ -84,8 +84,8 @@ class ColumnLearned(RowColumnLearned):
             mean = np.divide(sums, counts, where=counts > 0, out=effects.columns.copy())
             spread, common = values, effects.residual_variance + effects.level_variance
         # One more row of the common variance: a column of a few entries can't tell its own.
-        known = (~np.isnan(spread)).sum(axis=0)
-        variance = (np.nansum((spread - mean) ** 2, axis=0) + common) / np.maximum(known, 1)
+        observed = (~np.isnan(spread)).sum(axis=0)
+        variance = (np.nansum((spread - mean) ** 2, axis=0) + common) / np.maximum(observed, 1)
         covariance = np.diag(np.maximum(variance, MIN_VARIANCE))
         return cls(Prior(mean, covariance, free_level, effects.level_variance))
 
@@ -114,11 +114,11 @@ class NeighboursLearned(RowColumnLearned):
     def learn(cls, values: Array, groups: Indices, *, free_level: bool) -> Self:
         """Keep the rows."""
         effects = _fit_effects(values, groups)
-        known = ~np.isnan(values)
-        filled = np.where(known, values, effects.columns + effects.levels[:, None])
+        observed = ~np.isnan(values)
+        filled = np.where(observed, values, effects.columns + effects.levels[:, None])
         residual = max(effects.residual_variance, MIN_VARIANCE)
         return cls(
-            _row_column_prior(effects, free_level), filled, known.astype(np.float64), residual
+            _row_column_prior(effects, free_level), filled, observed.astype(np.float64), residual
         )
 
     def condition(self, row: Array) -> Gaussian:

@@ -92,9 +92,9 @@ class Prior:
     def gain(self, seen: NDArray[np.intp]) -> tuple[Array, Array, Array]:
         """K_ao K_oo⁻¹, the remaining covariance, and the weights that estimate the level."""
         cross = self.covariance[:, seen]
-        known = cross[seen]
-        ridge = RIDGE * known.trace() / seen.size + MIN_VARIANCE
-        inverse = np.linalg.inv(known + ridge * np.eye(seen.size))
+        row = cross[seen]
+        ridge = RIDGE * row.trace() / seen.size + MIN_VARIANCE
+        inverse = np.linalg.inv(row + ridge * np.eye(seen.size))
         gain = cross @ inverse
         covariance = self.covariance - gain @ cross.T
         precision = inverse.sum()
@@ -118,10 +118,10 @@ class Prior:
 
 def precisions(prior: Prior, seen: NDArray[np.intp]) -> Array:
     """(tasks, known, known) K_oo⁻¹ of rows that each know the same number of entries."""
-    known = prior.covariance[seen[:, :, None], seen[:, None, :]]
+    among = prior.covariance[seen[:, :, None], seen[:, None, :]]
     size = seen.shape[1]
-    ridge = RIDGE * np.trace(known, axis1=1, axis2=2) / size + MIN_VARIANCE
-    return np.asarray(np.linalg.inv(known + ridge[:, None, None] * np.eye(size)))
+    ridge = RIDGE * np.trace(among, axis1=1, axis2=2) / size + MIN_VARIANCE
+    return np.asarray(np.linalg.inv(among + ridge[:, None, None] * np.eye(size)))
 
 
 def predict_means(prior: Prior, rows: Array, seen: NDArray[np.intp]) -> Array:

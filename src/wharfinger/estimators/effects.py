@@ -43,16 +43,16 @@ def two_way(values: Array, weights: Array) -> Effects:
         values: (rows, columns), NaN where missing, no row without an entry.
         weights: (rows,) how much each row counts for the columns' effects.
     """
-    known = ~np.isnan(values)
-    counts = known.sum(axis=1)
-    column_weights = weights @ known
-    filled = np.where(known, values, 0.0)
+    observed = ~np.isnan(values)
+    counts = observed.sum(axis=1)
+    column_weights = weights @ observed
+    filled = np.where(observed, values, 0.0)
     columns, levels = np.zeros(values.shape[1]), np.zeros(len(values))
     for _ in range(ITERATIONS):
         before = levels
-        sums = weights @ np.where(known, filled - levels[:, None], 0.0)
+        sums = weights @ np.where(observed, filled - levels[:, None], 0.0)
         columns = _column_means(sums, column_weights)
-        levels = np.where(known, filled - columns, 0.0).sum(axis=1) / counts
+        levels = np.where(observed, filled - columns, 0.0).sum(axis=1) / counts
         if np.abs(levels - before).max() <= TOLERANCE * (1 + np.abs(levels).max()):
             break
     return _with_variances(values, columns, levels, weights)
@@ -65,37 +65,37 @@ def robust_two_way(values: Array, weights: Array) -> Effects:
     statistical modeling using the t distribution", 1989). Levels are plain means again at the
     end: in a row of few entries the wrong one can't be identified.
     """
-    known = ~np.isnan(values)
-    filled = np.where(known, values, 0.0)
+    observed = ~np.isnan(values)
+    filled = np.where(observed, values, 0.0)
     start = two_way(values, weights)
     columns, levels = start.columns, start.levels
     for _ in range(ENTRY_ROUNDS):
         squares = (filled - columns - levels[:, None]) ** 2
-        typical = max(float(np.median(squares[known])) / MEDIAN_SQUARE, MIN_LEVEL**2)
-        each = known * (ENTRY_FREEDOM + 1) / (ENTRY_FREEDOM + squares / typical)
+        typical = max(float(np.median(squares[observed])) / MEDIAN_SQUARE, MIN_LEVEL**2)
+        each = observed * (ENTRY_FREEDOM + 1) / (ENTRY_FREEDOM + squares / typical)
         by_row = each * weights[:, None]
         columns = _column_means(
             (by_row * (filled - levels[:, None])).sum(axis=0), by_row.sum(axis=0)
         )
         levels = (each * (filled - columns)).sum(axis=1) / each.sum(axis=1)
-    levels = np.where(known, filled - columns, 0.0).sum(axis=1) / known.sum(axis=1)
+    levels = np.where(observed, filled - columns, 0.0).sum(axis=1) / observed.sum(axis=1)
     return _with_variances(values, columns, levels, weights)
 
 
 def _column_means(sums: Array, totals: Array) -> Array:
     """Weighted means; a column without measurements is like the others."""
-    known = totals > 0
-    columns = np.divide(sums, totals, where=known, out=sums.copy())
-    return np.where(known, columns, columns[known].mean())
+    filled = totals > 0
+    columns = np.divide(sums, totals, where=filled, out=sums.copy())
+    return np.where(filled, columns, columns[filled].mean())
 
 
 def _with_variances(values: Array, columns: Array, levels: Array, weights: Array) -> Effects:
     mean_level = float(weights @ levels / weights.sum())
     columns, levels = columns + mean_level, levels - mean_level
     residuals = values - columns - levels[:, None]
-    known = ~np.isnan(residuals)
-    rows, used = len(values), int(known.any(axis=0).sum())
-    freedom = int(known.sum()) - rows - used + 1
+    observed = ~np.isnan(residuals)
+    rows, used = len(values), int(observed.any(axis=0).sum())
+    freedom = int(observed.sum()) - rows - used + 1
     squares = float(np.nansum(residuals**2))
     scale = max(1.0, float(np.abs(columns).max()) * 1e-3)
     residual = squares / freedom if freedom > 0 else float(np.var(columns)) or scale
@@ -103,7 +103,7 @@ def _with_variances(values: Array, columns: Array, levels: Array, weights: Array
         return Effects(columns, levels, UNKNOWN_STD**2, max(residual, 1e-6))
     share = weights / weights.sum()
     spread = float(share @ levels**2) / max(1 - float(share @ share), 1e-3)
-    noise = residual / float(np.mean(known.sum(axis=1)))
+    noise = residual / float(np.mean(observed.sum(axis=1)))
     return Effects(columns, levels, max(spread - noise, 0.0), residual)
 
 
@@ -131,12 +131,12 @@ def fit_levels(values: Array, *, free: bool) -> tuple[float, Array, float, float
 
     An r_i is its row's summed residuals over (entries + σ²/τ²); not shrunk where levels are free.
     """
-    known = ~np.isnan(values)
-    counts = known.sum(axis=1)
+    observed = ~np.isnan(values)
+    counts = observed.sum(axis=1)
     means = np.nansum(values, axis=1) / counts
     mean = float(means.mean())
     within = float(np.nansum((values - means[:, None]) ** 2)) / max(
-        int(known.sum()) - len(means), 1
+        int(observed.sum()) - len(means), 1
     )
     between = float(np.var(means, ddof=1)) if len(means) > 1 else UNKNOWN_STD**2
     variance = max(between - within / float(counts.mean()), 1e-6 * max(between, MIN_LEVEL))

@@ -84,9 +84,9 @@ def splits(matrix: Matrix, plan: EvaluationPlan) -> Iterator[Split]:
     groups = number_groups(matrix.groups)
     for repeat in range(plan.repeats):
         rng = np.random.default_rng([plan.seed, repeat])
-        for number, (known, held) in enumerate(leave_out(groups, FOLDS, rng)):
+        for number, (rest, held) in enumerate(leave_out(groups, FOLDS, rng)):
             of_draw = [plan.seed, repeat, number]
-            kept = known if plan.rows is None else _few(known, groups, plan.rows, of_draw)
+            kept = rest if plan.rows is None else _few(rest, groups, plan.rows, of_draw)
             training, rows = matrix.take(kept), matrix.take(held)
             if plan.pairs:
                 names = frozenset(rows.rows) & frozenset(matrix.columns)
@@ -166,11 +166,11 @@ def evaluate(
     _check(matrix, plan)
     outcomes: dict[str, list[RowOutcome]] = {name: [] for name in names}
     fits: dict[str, list[float]] = {name: [] for name in names}
-    known: list[int] = []
+    kept: list[int] = []
     parts = min(FOLDS, len(set(matrix.groups))) * plan.repeats
     for done, split in enumerate(splits(matrix, plan), start=1):
         rows = revealed(split, plan)
-        known += [int((~np.isnan(row)).sum()) for _, row in rows]
+        kept += [int((~np.isnan(row)).sum()) for _, row in rows]
         for name in names if rows else ():
             begin = clock()
             model = learn(name, split.training, scale=plan.scale, seed=split.seed)
@@ -189,7 +189,7 @@ def evaluate(
         )
     summaries = {n: summary(outcomes[n], float(np.median(fits[n]))) for n in names}
     passed_over = len(matrix.rows) * plan.repeats - count
-    return Evaluation(summaries, count, passed_over, float(np.mean(known)))
+    return Evaluation(summaries, count, passed_over, float(np.mean(kept)))
 
 
 def _check(matrix: Matrix, plan: EvaluationPlan) -> None:
@@ -223,10 +223,10 @@ class RowOutcome:
 
 
 def outcome(
-    prediction: RowPrediction, truth: Array, known: Array, *, higher: bool, seconds: float
+    prediction: RowPrediction, truth: Array, revealed: Array, *, higher: bool, seconds: float
 ) -> RowOutcome:
     """Errors; ``known`` has NaN for hidden entries, ``truth`` where nothing was measured."""
-    hidden = ~np.isnan(truth) & np.isnan(known)
+    hidden = ~np.isnan(truth) & np.isnan(revealed)
     mean, (low, high) = prediction.mean, prediction.interval_90()
     true = truth[hidden]
     slack = 1e-9 * np.abs(true)

@@ -175,7 +175,7 @@ def choose(
     scores: dict[GaussianSettings, float] = {}
     for training, held in leave_out(groups, FOLDS, rng) if programs > 1 else ():
         rows = values[held]
-        tasks = [draw_seen(rows, known, rng) for known in REVEALED for _ in range(DRAWS)]
+        tasks = [draw_seen(rows, count, rng) for count in REVEALED for _ in range(DRAWS)]
         for free_level, exponent in product(levels, exponents):
             sample = moments(values[training], groups[training], exponent, free_level)
             for own, shrinkage in product((False, True), SHRINKAGES):
@@ -188,7 +188,6 @@ def choose(
 
 
 def _error(prior: Prior, rows: Array, tasks: list[tuple[Indices, Indices]]) -> float:
-    """Summed distance of the entries that were not revealed."""
     total = 0.0
     for drawn, seen in tasks:
         if len(drawn):

@@ -138,11 +138,11 @@ def _responsibilities(one: MixtureMember, residual: Array, seen: Indices) -> Arr
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _log_likelihood(q: Array, freedom: float, known: int) -> Array:
+def _log_likelihood(q: Array, freedom: float, count: int) -> Array:
     """L(q) without its constant."""
     if np.isinf(freedom):
         return -q / 2
-    return np.asarray(-(freedom + known) / 2 * np.log1p(np.maximum(q, 0.0) / freedom))
+    return np.asarray(-(freedom + count) / 2 * np.log1p(np.maximum(q, 0.0) / freedom))
 
 
 def condition(one: MixtureMember, row: Array) -> Gaussian:

@@ -61,14 +61,14 @@ class Calibration:
     factors: tuple[float, ...]
     unmeasured: Array
 
-    def factor(self, known: int) -> float:
+    def factor(self, count: int) -> float:
         """For a row with this many known entries; interpolated over their logarithm."""
         at = np.log(CALIBRATED_COUNTS)
-        return float(np.interp(np.log(max(known, 1)), at, self.factors))
+        return float(np.interp(np.log(max(count, 1)), at, self.factors))
 
     def table(self, columns: int) -> Array:
         """(columns + 1,) the factor for each number of known entries."""
-        return np.array([self.factor(known) for known in range(columns + 1)])
+        return np.array([self.factor(count) for count in range(columns + 1)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +160,6 @@ class Recommender:
         return RowPrediction(self.matrix.columns, gaussian, self.matrix.transform)
 
     def _stacked(self, rows: Array | list[Row]) -> Array:
-        """(rows, columns) of rows in any form."""
         if not isinstance(rows, np.ndarray):
             values = [r if isinstance(r, np.ndarray) else self.matrix.row_of(r) for r in rows]
             for row in values:
@@ -257,22 +256,21 @@ def calibrate(
     A factor is the 90% quantile over all held-out entries of |error| / s, over a normal's.
     """
     values, groups = sample_rows(values, groups, MAX_CALIBRATION_ROWS, rng)
-    ratios: dict[int, list[Array]] = {known: [] for known in CALIBRATED_COUNTS}
+    ratios: dict[int, list[Array]] = {count: [] for count in CALIBRATED_COUNTS}
     if len(np.unique(groups)) > 1:
         for training, held in leave_out(groups, CALIBRATION_FOLDS, rng):
             rehearsed = learned.relearn(values[training], groups[training])
-            for known in CALIBRATED_COUNTS:
-                ratios[known] += _ratios(rehearsed, values[held], known, rng)
+            for count in CALIBRATED_COUNTS:
+                ratios[count] += _ratios(rehearsed, values[held], count, rng)
     columns = two_way(values, np.ones(len(values))).columns
     never = np.isnan(values).all(axis=0)
     between = float(np.var(columns[~never])) if (~never).sum() > 1 else UNKNOWN_STD**2
     return Calibration(_factors(ratios), np.where(never, between, 0.0))
 
 
-def _ratios(learned: Learned, rows: Array, known: int, rng: np.random.Generator) -> list[Array]:
-    """|error| / s of the entries that were not revealed."""
+def _ratios(learned: Learned, rows: Array, count: int, rng: np.random.Generator) -> list[Array]:
     ratios = []
-    for i, seen in zip(*draw_seen(rows, known, rng), strict=True):
+    for i, seen in zip(*draw_seen(rows, count, rng), strict=True):
         gaussian = learned.condition(masked(rows[i], seen))
         hidden = ~np.isnan(rows[i])
         hidden[seen] = False
@@ -285,9 +283,9 @@ def _ratios(learned: Learned, rows: Array, known: int, rng: np.random.Generator)
 def _factors(ratios: Mapping[int, list[Array]]) -> tuple[float, ...]:
     """Per count; one that no row could rehearse takes the one before."""
     factors: list[float] = []
-    for known in CALIBRATED_COUNTS:
-        if ratios[known]:
-            quantile = float(np.quantile(np.concatenate(ratios[known]), 0.9))
+    for count in CALIBRATED_COUNTS:
+        if ratios[count]:
+            quantile = float(np.quantile(np.concatenate(ratios[count]), 0.9))
             factors.append(max(quantile / NORMAL_90, MIN_STD))
         else:
             factors.append(factors[-1] if factors else UNCALIBRATED)

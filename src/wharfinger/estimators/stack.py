@@ -228,13 +228,13 @@ class _Rehearsal:
 def _rehearsals(values: Array, groups: Indices, rng: np.random.Generator) -> Iterator[_Rehearsal]:
     draws = max(DRAWS, ceil(MIN_TASKS / len(values)))
     for training, held in leave_out(groups, FOLDS, rng):
-        seen = [_draw(values[held], known, draws, rng) for known in REVEALED]
+        seen = [_draw(values[held], count, draws, rng) for count in REVEALED]
         families = Families(values[training], groups[training])
         yield _Rehearsal(families, values[held], [(r, s) for r, s in seen if len(r)])
 
 
-def _draw(rows: Array, known: int, draws: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
-    drawn = [draw_seen(rows, known, rng) for _ in range(draws)]
+def _draw(rows: Array, count: int, draws: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    drawn = [draw_seen(rows, count, rng) for _ in range(draws)]
     return np.concatenate([r for r, _ in drawn]), np.concatenate([s for _, s in drawn])
 
 
@@ -320,7 +320,6 @@ def _errors(settings: MemberSettings, stage: Sequence[_Rehearsal]) -> Array:
 
 
 def _tuned(of: FamilySettings, stage: Sequence[_Rehearsal]) -> dict[float, MemberSettings]:
-    """The covariances that suit a family best, by closeness."""
     best = {}
     for closeness in TUNED:
         tried = [

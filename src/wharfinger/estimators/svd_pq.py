@@ -113,18 +113,18 @@ def _stable(rate: float, factors: Array) -> float:
 
 
 def _train(values: Array, settings: SvdPqSettings, epochs: int) -> SvdPqLearned:
-    known = ~np.isnan(values)
+    observed = ~np.isnan(values)
     mean, levels, shrinkage, level_variance = fit_levels(values, free=settings.free_level)
-    residuals = np.where(known, values - mean - levels[:, None], 0.0)
+    residuals = np.where(observed, values - mean - levels[:, None], 0.0)
     u, singular, right = np.linalg.svd(residuals, full_matrices=False)
     rank = max(1, int((singular > 1e-10 * max(singular[0], MIN_VARIANCE)).sum()))
     q, p = u[:, :rank].copy(), right[:rank].T * singular[:rank]
     start = right[:rank].T / np.maximum(singular[:rank], MIN_VARIANCE)
-    p = _descend(np.where(known, residuals, np.nan), q, p.copy(), settings, epochs)
+    p = _descend(np.where(observed, residuals, np.nan), q, p.copy(), settings, epochs)
     error = residuals - q @ p.T
     # What the factors can't explain of rows that they never saw: the spread of the rows
     # about μ and b_u is the honest guess before calibration, the fit's own residual is not.
-    variance = max(float((residuals[known] ** 2).mean()), float((error[known] ** 2).mean()))
+    variance = max(float((residuals[observed] ** 2).mean()), float((error[observed] ** 2).mean()))
     variance = max(variance, MIN_VARIANCE)
     return SvdPqLearned(mean, p, start, shrinkage, level_variance, variance, settings)
 

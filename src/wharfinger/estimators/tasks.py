@@ -40,12 +40,12 @@ def sample_rows(
     return values[rows], groups[rows]
 
 
-def draw_seen(values: Array, known: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
+def draw_seen(values: Array, count: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
     """(tasks,) rows of more than ``known`` entries, and (tasks, known) random columns of each."""
     measured = ~np.isnan(values)
-    rows = np.flatnonzero(measured.sum(axis=1) > known)
+    rows = np.flatnonzero(measured.sum(axis=1) > count)
     order = np.where(measured[rows], rng.random((len(rows), values.shape[1])), 2.0)
-    chosen = np.argsort(order, axis=1, kind="stable")[:, :known]
+    chosen = np.argsort(order, axis=1, kind="stable")[:, :count]
     return rows, np.sort(chosen, axis=1)
 
 

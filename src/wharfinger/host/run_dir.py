@@ -245,7 +245,6 @@ def read_output(run_dir: Path, offset: int = 0, limit_bytes: int = 65536) -> tup
 
 
 def _segments(directory: int) -> list[int]:
-    """The offsets at which the kept segments begin, in order."""
     matches = (_SEGMENT.match(name) for name in os.listdir(directory))
     starts = (int(match[1]) for match in matches if match)
     return sorted(start for start in starts if start <= _MAX_OFFSET)

@@ -93,11 +93,11 @@ class Kind:
 # --- kinds of one scalar --------------------------------------------------------------------
 
 
-def closest(word: str, known: list[str]) -> str | None:
+def closest(word: str, choices: list[str]) -> str | None:
     """The known word that a user most probably meant; case, ``_`` and ``-`` do not count."""
     if len(word) > _MAX_NAME:
         return None
-    plain = {name.lower(): name for name in known}
+    plain = {name.lower(): name for name in choices}
     squeezed = word.lower().replace("_", "").replace("-", "")
     if squeezed in plain:
         return plain[squeezed]
@@ -157,20 +157,20 @@ def number(
     return Kind(_says(noun, examples[0]), read, write, schema)
 
 
-def words(known: list[str], example: str, make: Callable[[str], object] = str) -> Kind:
+def words(choices: list[str], example: str, make: Callable[[str], object] = str) -> Kind:
     """One of some words, and what is made of it."""
 
     def read(node: Node, _: str) -> object:
         given = scalar_text(node)
-        if given in known:
+        if given in choices:
             return make(given)
-        near = closest(given, known)
-        wrong = "known" if len(known) == 1 else f"one of {', '.join(known)}"
+        near = closest(given, choices)
+        wrong = "known" if len(choices) == 1 else f"one of {', '.join(choices)}"
         mend = f"did you mean {near}?" if near else f"write {example}"
         raise InvalidInput(f"{quoted(given)} is not {wrong}; {mend}")
 
-    says = " or ".join(f"`{word}`" for word in known)
-    return Kind(says, read, str, {"enum": [*known], "examples": [example]})
+    says = " or ".join(f"`{word}`" for word in choices)
+    return Kind(says, read, str, {"enum": [*choices], "examples": [example]})
 
 
 def choice(members: type[StrEnum], example: str) -> Kind:

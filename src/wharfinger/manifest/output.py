@@ -51,14 +51,14 @@ def json_schema() -> dict[str, Json]:
 
 
 def _section_schema(section: Section, make: Maker) -> dict[str, Json]:
-    known = rows(section, make)
+    listed = rows(section, make)
     schema: dict[str, Json] = {"description": section.doc, "type": "object"}
     if section is SPEC:
         schema["allOf"] = schema_rules()
-    required: list[Json] = [row.name for row in known if row.required]
+    required: list[Json] = [row.name for row in listed if row.required]
     if required:
         schema["required"] = required
-    schema["properties"] = {row.name: _row_schema(row) for row in known}
+    schema["properties"] = {row.name: _row_schema(row) for row in listed}
     schema["additionalProperties"] = False
     if section.short is not None:
         schema = {"anyOf": [schema, dict(section.short.schema)]}

@@ -203,8 +203,8 @@ def _value(document: Document, kind: Kind, node: Node, path: str) -> object:
 
 def _list(document: Document, section: Section, node: Node, path: str) -> object:
     if not isinstance(node, tree.Sequence):
-        known = ", ".join(section.fields)
-        document.wrong(path, f"is {describe(node)}, not a list; write - and a mapping of {known}")
+        names = ", ".join(section.fields)
+        document.wrong(path, f"is {describe(node)}, not a list; write - and a mapping of {names}")
         return _WRONG
     items = {f"{path}[{index}]": item for index, item in enumerate(node.items)}
     document.lines |= {where: item.line for where, item in items.items()}
@@ -227,11 +227,11 @@ def _object(document: Document, section: Section, node: Node, path: str) -> obje
 
 
 def _not_a_mapping(section: Section, node: Node) -> str:
-    known = ", ".join(section.fields)
+    names = ", ".join(section.fields)
     if isinstance(node, Scalar) and node.value is None:
-        return f"is empty; write one of {known}, or remove the line"
+        return f"is empty; write one of {names}, or remove the line"
     given = f"{quoted(node.text)} is " if isinstance(node, Scalar) else ""
-    return f"{given}{describe(node)}, not a mapping; write a mapping of {known}"
+    return f"{given}{describe(node)}, not a mapping; write a mapping of {names}"
 
 
 def _only_known(document: Document, section: Section, node: tree.Mapping, path: str) -> bool:

@@ -129,7 +129,7 @@ def achieved(performance: Performance, submitted_at: float) -> Achieved:
     )
 
 
-def meets(target: Target, tolerance: float, found: Achieved) -> bool | None:
+def meets(target: Target, tolerance: float, performance: Achieved) -> bool | None:
     """Whether every part of a target is kept; ``None`` = unknown, for a part is not measured.
 
     >>> from wharfinger.model.workload import LatencyBound
@@ -143,10 +143,10 @@ def meets(target: Target, tolerance: float, found: Achieved) -> bool | None:
     """
     bound = target.latency.below_seconds if target.latency else None
     verdicts = [
-        _reaches(found.throughput_per_second, target.throughput_per_second, tolerance),
-        _reaches(found.rate_per_second, target.rate_per_second, tolerance),
-        _stays_below(found.latency_seconds, bound, tolerance),
-        _stays_below(found.completion_seconds, target.completion_seconds, tolerance),
+        _reaches(performance.throughput_per_second, target.throughput_per_second, tolerance),
+        _reaches(performance.rate_per_second, target.rate_per_second, tolerance),
+        _stays_below(performance.latency_seconds, bound, tolerance),
+        _stays_below(performance.completion_seconds, target.completion_seconds, tolerance),
     ]
     if False in verdicts:
         return False
@@ -176,8 +176,8 @@ def normalized_performance(
         parts.append(_ratio(bound, performance.trusted(Quantity.LATENCY)))
     if target.completion_seconds is not None:
         parts.append(_ratio(max(0.0, left), performance.trusted(Quantity.REMAINING)))
-    known = [part for part in parts if part is not None]
-    return min(known) if known and len(known) == len(parts) else None
+    measured = [part for part in parts if part is not None]
+    return min(measured) if measured and len(measured) == len(parts) else None
 
 
 def _ratio(over: float | None, under: float | None) -> float | None:

@@ -194,25 +194,25 @@ class Curve:
 
         Above the last as at the last: no gain was ever measured there.
         """
-        columns, known = self.cpu_millicpus, self.estimates
+        columns, estimates = self.cpu_millicpus, self.estimates
         after = bisect_left(columns, cpu_millicpus)
         if after < len(columns) and columns[after] == cpu_millicpus:
-            return known[after]
+            return estimates[after]
         if after == len(columns):
-            return _wider(known[-1], 1.0, columns[-1], cpu_millicpus)
+            return _wider(estimates[-1], 1.0, columns[-1], cpu_millicpus)
         if after == 0:
             share = cpu_millicpus / columns[0]
-            return _wider(known[0], share, cpu_millicpus, columns[0])
-        low, high = known[after - 1], known[after]
+            return _wider(estimates[0], share, cpu_millicpus, columns[0])
+        low, high = estimates[after - 1], estimates[after]
         weight = log(cpu_millicpus / columns[after - 1]) / log(columns[after] / columns[after - 1])
         mean = exp((1 - weight) * log(low.mean) + weight * log(high.mean))
         return Estimate(mean, (1 - weight) * low.std + weight * high.std)
 
     def over(self, cpu_millicpus: Sequence[int]) -> tuple[list[float], list[float]]:
         """The means and deviations of ``at`` for many allocations, in a fraction of the time."""
-        means, stds, columns, known = [], [], self.cpu_millicpus, self.estimates
-        logs, last = [log(estimate.mean) for estimate in known], known[-1]
-        deviations = [estimate.std for estimate in known]
+        means, stds, columns, estimates = [], [], self.cpu_millicpus, self.estimates
+        logs, last = [log(estimate.mean) for estimate in estimates], estimates[-1]
+        deviations = [estimate.std for estimate in estimates]
         for cpu, high, weight in _between(columns, tuple(cpu_millicpus)):
             if weight is not None:
                 rest = 1 - weight

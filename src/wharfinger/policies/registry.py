@@ -103,10 +103,10 @@ def bundle_of(spec: str, extra: Mapping[str, Bundle] | None = None) -> Bundle:
         InvalidInput: There is no such policy.
     """
     name, _ = split_spec(spec, "--policy")
-    known = {**POLICIES, **(extra or {})}
-    if name not in known:
-        raise InvalidInput(f"--policy: {name!r} is not a policy; there are {', '.join(known)}")
-    return known[name]
+    policies = {**POLICIES, **(extra or {})}
+    if name not in policies:
+        raise InvalidInput(f"--policy: {name!r} is not a policy; there are {', '.join(policies)}")
+    return policies[name]
 
 
 def make_policy(

@@ -106,8 +106,8 @@ def assemble(
     # Only a policy that predicts pays for it on start-up.
     classifier = None
     if bundle_of(options.policy).estimates:
-        known = load_known(options.known).matrices
-        classifier = LearningClassifier(known, directory.path / "learnt")
+        matrices = load_known(options.known).matrices
+        classifier = LearningClassifier(matrices, directory.path / "learnt")
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
     behind = dict(services or {})

@@ -49,13 +49,13 @@ class LearningClassifier:
 
     def __init__(
         self,
-        known: Mapping[Aspect, UtilityMatrix],
+        programs: Mapping[Aspect, UtilityMatrix],
         directory: Path,
         clock: Callable[[], float] = time.monotonic,
         estimator: str = DEFAULT_ESTIMATOR,
         first: str = "gaussian",
     ) -> None:
-        self._known = known
+        self._known = programs
         self._directory = directory
         self._clock = clock
         self._estimator = estimator
@@ -63,7 +63,7 @@ class LearningClassifier:
         self._child: subprocess.Popen[bytes] | None = None
         self._began = 0.0
         self._due = clock() + REFIT_SECONDS
-        self._handed = joined(known, self._learnt)
+        self._handed = joined(programs, self._learnt)
         self.classifier = Classifier(self._handed, first)
         self._pending = bool(self._learnt) and not (
             _same(self._handed, self._read(ALL)) and self._take_over()
@@ -86,10 +86,10 @@ class LearningClassifier:
         self.go_on()
         return self.classifier.classify(measurements, type_, bound)
 
-    def learn(self, workload: Workload, found: Measurements) -> None:
+    def learn(self, workload: Workload, measured: Measurements) -> None:
         """Learn from the measurements of a workload that has ended."""
         try:
-            learnt = learn(self._learnt, workload, found)
+            learnt = learn(self._learnt, workload, measured)
         except _DAMAGE as error:
             log.warning("nothing is learnt of %s: %s", workload.name, error)
             return

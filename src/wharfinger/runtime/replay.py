@@ -117,8 +117,8 @@ def replay(log: Iterable[LoggedEvent], make_manager: MakeManager) -> Replay:
             if logged is None or (logged.kind, logged.payload) != (kind, payload):
                 told = "" if logged is None else _told(logged.kind, logged.payload)
                 place = entry.number + at if logged is None else logged.number
-                found = Difference(place, entry.time, entry.kind, told, _told(kind, payload))
-                return Replay(seen, steps, decisions, managers, workloads, found)
+                difference = Difference(place, entry.time, entry.kind, told, _told(kind, payload))
+                return Replay(seen, steps, decisions, managers, workloads, difference)
     return Replay(seen, steps, decisions, managers, workloads, None)
 
 

@@ -43,21 +43,21 @@ class StateDirectory:
                 f"--state: {self.path}: {error.strerror}; name a directory that can be made"
             ) from error
 
-    def _take(self, found: os.stat_result) -> None:
+    def _take(self, status: os.stat_result) -> None:
         """Check that it is ours, and was made for this: no other files are closed off."""
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             raise InvalidInput(f"--state: {self.path} is not a directory; name another")
-        if found.st_uid != os.geteuid():
+        if status.st_uid != os.geteuid():
             raise InvalidInput(
-                f"--state: {self.path} belongs to uid {found.st_uid}, not to you; name another"
+                f"--state: {self.path} belongs to uid {status.st_uid}, not to you; name another"
             )
         names = {entry.name for entry in os.scandir(self.path)}
-        if found.st_mode & stat.S_ISVTX or (names and not names & {"lock", "manager.db"}):
+        if status.st_mode & stat.S_ISVTX or (names and not names & {"lock", "manager.db"}):
             raise InvalidInput(
                 f"--state: {self.path} holds other things than a manager's state; "
                 "name a directory that is empty or not there yet"
             )
-        if stat.S_IMODE(found.st_mode) & 0o077:
+        if stat.S_IMODE(status.st_mode) & 0o077:
             self.path.chmod(0o700)
 
     @property

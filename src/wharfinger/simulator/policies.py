@@ -143,14 +143,15 @@ class Trained:
             if measured is not None:
                 for kind, row in self._rows(measured).items():
                     rows.setdefault(kind, {})[name] = row
-        made = {kind: UtilityMatrix.of(kind, known) for kind, known in rows.items()}
+        made = {kind: UtilityMatrix.of(kind, entries) for kind, entries in rows.items()}
         return {kind: matrix for kind, matrix in made.items() if matrix.columns}
 
-    def _rows(self, found: Measurements) -> dict[Aspect, dict[str, Entry]]:
-        quantity = next(q for q in (Quantity.THROUGHPUT, Quantity.RATE) if q in found.performance)
-        own = {cpu: e for cpu, e in found.performance[quantity].items() if e.value > 0}
+    def _rows(self, measured: Measurements) -> dict[Aspect, dict[str, Entry]]:
+        performance = measured.performance
+        quantity = next(q for q in (Quantity.THROUGHPUT, Quantity.RATE) if q in performance)
+        own = {cpu: e for cpu, e in measured.performance[quantity].items() if e.value > 0}
         most = max(own, default=0)
-        further = {run.setting: run.entry for run in found.further.get(quantity, ())}
+        further = {run.setting: run.entry for run in measured.further.get(quantity, ())}
         across = {s.platform: e for s, e in further.items() if s.servers == 1 and e.value > 0}
         out = {str(s.servers): e for s, e in further.items() if s.servers > 1 and e.value > 0}
         if own:
@@ -159,8 +160,8 @@ class Trained:
             Aspect.SCALE_UP: {Configuration(cpu).name: e for cpu, e in sorted(own.items())},
             Aspect.HETEROGENEITY: {p: across[p] for p in self._platforms if p in across},
             Aspect.SCALE_OUT: dict(sorted(out.items())),
-            Aspect.TOLERATED: {source.value: e for source, e in found.tolerated.items()},
-            Aspect.CAUSED: {source.value: e for source, e in found.caused.items()},
+            Aspect.TOLERATED: {source.value: e for source, e in measured.tolerated.items()},
+            Aspect.CAUSED: {source.value: e for source, e in measured.caused.items()},
         }
 
     def _pair_matrix(self, names: Sequence[str], platform: str) -> NDArray[np.float64]:

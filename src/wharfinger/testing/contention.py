@@ -147,8 +147,8 @@ def _check_empty(trial: _Trial) -> None:
         slows = suffered.mean.any() or suffered.variance.any()
         expect(not slows, "an empty table slows a newcomer")
         expect(apart is None or not apart.any(), "it does not fit on an empty server")
-    known = [table.slowdown_of(0, "w0"), *table.scores(0)]
-    expect(known == [None], "it knows a workload that is not there")
+    answers = [table.slowdown_of(0, "w0"), *table.scores(0)]
+    expect(answers == [None], "it knows a workload that is not there")
 
 
 def _check_bounds(trial: _Trial, table: ContentionTable) -> None:

@@ -207,8 +207,8 @@ def what_was_not_reported_is_reported_by_the_next_engine(trial: EngineTrial) -> 
     trial.wait_until(lambda: trial.programs.starts("k"), "start of k")
     trial.reopen()
     trial.expect_status("k", 9)
-    known = trial.wait_for(ev.EngineSynced).known_keys
-    expect(known == ("k",), f"the one start was k, known are {known}")
+    keys = trial.wait_for(ev.EngineSynced).known_keys
+    expect(keys == ("k",), f"the one start was k, known are {keys}")
 
 
 @_engine_check
@@ -611,9 +611,9 @@ def a_profiling_plan_is_answered_once(trial: EngineTrial) -> None:
     if not trial.engine.capabilities.profiles:
         trial.wait_for(ev.ProfilingFailed, "k")
         return
-    found = trial.wait_for(ev.ProfilingFinished, "k").measurements
-    expect(bool(found.performance), f"nothing was measured: {found}")
-    expect(found.runs >= 1, f"measured without a run: {found}")
+    measurements = trial.wait_for(ev.ProfilingFinished, "k").measurements
+    expect(bool(measurements.performance), f"nothing was measured: {measurements}")
+    expect(measurements.runs >= 1, f"measured without a run: {measurements}")
     answers = [r for r in trial.about("k") if isinstance(r, ev.ProfilingFinished)]
     trial.perform(asked)
     trial.wait_until(lambda: len(trial.about("k")) > len(answers), "the answer again")

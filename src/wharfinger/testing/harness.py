@@ -181,11 +181,11 @@ class Session:
 
     def _wait(self, look: Callable[[], T], what: str) -> T:
         deadline = time.monotonic() + self.deadline_seconds
-        while not (found := look()):
+        while not (seen := look()):
             left = deadline - time.monotonic()
             expect(left > 0, f"no {what} in {self.deadline_seconds} s, only {self.reports}")
             self.take_in(min(left, 0.05))
-        return found
+        return seen
 
 
 @dataclass(slots=True)

@@ -159,8 +159,8 @@ def make_request(random: Random, view: View) -> Request:
     target = random.choice((None, 5.0, 50.0, 5000.0))
     if target is not None and not workload.best_effort:
         workload = replace(workload, target=Target(rate_per_second=target))
-    known = _drawn_classification(random) if random.random() < 0.7 else None
-    return Request(workload, frozenset(excluded), classification=known)
+    classification = _drawn_classification(random) if random.random() < 0.7 else None
+    return Request(workload, frozenset(excluded), classification=classification)
 
 
 def _drawn_classification(random: Random) -> Classification:
@@ -334,8 +334,8 @@ def _check_decision(
     servers = [candidate.server for candidate in decision.candidates]
     expect(len(set(servers)) == len(servers), f"a candidate twice in {servers}")
     scores = [candidate.score for candidate in decision.candidates]
-    known = [score for score in scores if score is not None]
-    expect(scores[: len(known)] == sorted(known), f"candidates are not ranked: {scores}")
+    finite = [score for score in scores if score is not None]
+    expect(scores[: len(finite)] == sorted(finite), f"candidates are not ranked: {scores}")
 
 
 # --- admissions ---------------------------------------------------------------------------

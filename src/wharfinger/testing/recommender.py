@@ -115,17 +115,17 @@ def _same(one: RowPrediction, other: RowPrediction) -> bool:
 
 
 def _check_sound(prediction: RowPrediction, row: Array, expect: Expecting) -> None:
-    known = ~np.isnan(row)
+    observed = ~np.isnan(row)
     low, high = prediction.interval_90()
     numbers = [prediction.mean, prediction.std, low, high, prediction.covariance]
     expect(all(np.isfinite(n).all() for n in numbers), "every number is finite")
     expect(
-        bool(np.allclose(prediction.mean[known], row[known], rtol=1e-9)),
-        f"a known entry, {row[known]}, is predicted as it is, {prediction.mean[known]}",
+        bool(np.allclose(prediction.mean[observed], row[observed], rtol=1e-9)),
+        f"a known entry, {row[observed]}, is predicted as it is, {prediction.mean[observed]}",
     )
-    expect(not prediction.log_std[known].any(), "a known entry has no deviation")
+    expect(not prediction.log_std[observed].any(), "a known entry has no deviation")
     expect(
-        bool((prediction.log_std[~known] > 0).all()),
+        bool((prediction.log_std[~observed] > 0).all()),
         f"an unknown entry has a deviation above 0, {prediction.log_std}",
     )
     covariance = prediction.covariance
@@ -190,8 +190,8 @@ def _check_changes(estimator: Estimator, matrix: Matrix) -> None:
 def _check_intervals(estimator: Estimator) -> None:
     """Calibrated: over new programs of one kind, 90% intervals hold most truths, not all."""
     matrix = _made_up(0.0, seed=5, rows=80, columns=8)
-    known, new = matrix.take(np.arange(40)), matrix.take(np.arange(40, 80))
-    model = fit(estimator, known, scale=RowScale.ARBITRARY)
+    old, new = matrix.take(np.arange(40)), matrix.take(np.arange(40, 80))
+    model = fit(estimator, old, scale=RowScale.ARBITRARY)
     held = total = 0
     rng = np.random.default_rng(5)
     for truth in new.values:

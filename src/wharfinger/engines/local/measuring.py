@@ -116,7 +116,6 @@ class LocalMonitor:
         self._loads.revive()
 
     def _with_trouble(self, sample: Sample) -> Sample:
-        """A load generator's failure explains a missing signal, its silence does not."""
         trouble = self._loads.trouble(sample.key)
         if not trouble or not sample.silent:
             return sample

@@ -121,8 +121,8 @@ class Learning:
 
         ``slowdown`` is what its neighbors leave it, as predicted, with its doubt.
         """
-        known, settings = record.classification, self.settings
-        if known is None or record.reclassifying or not _learns(record):
+        classification, settings = record.classification, self.settings
+        if classification is None or record.reclassifying or not _learns(record):
             return ""
         if is_recent(record.classified_at, now, settings.reclassification_seconds):
             return ""
@@ -131,13 +131,13 @@ class Learning:
         for quantity, entries in sorted(record.observed.items()):
             if cpu not in entries or quantity in PROXIES:
                 continue
-            curve, row = known.curves.get(quantity), profiled.get(quantity, {})
+            curve, row = classification.curves.get(quantity), profiled.get(quantity, {})
             if cpu not in row and len(row) < 2:
                 return "it is measured under one allocation more"
             if curve is None:
                 continue
             estimate = curve.at(cpu)
-            there = _as_on_platform(known, platform, quantity, {cpu: entries[cpu]})
+            there = _as_on_platform(classification, platform, quantity, {cpu: entries[cpu]})
             off = abs(log(there[cpu].value / estimate.mean))
             doubt = hypot(estimate.std, slowdown.std if slowdown else 0.0)
             if off > max(settings.surprise * doubt, settings.min_surprise):
@@ -179,17 +179,17 @@ def _alone(seen: Entry, quantity: Quantity, slowdown: Estimate | None) -> Entry:
 
 
 def _as_on_platform(
-    known: Classification | None,
+    classification: Classification | None,
     platform: str,
     quantity: Quantity,
     entries: Mapping[int, Entry],
 ) -> dict[int, Entry]:
     """What was observed on one platform, as it would have been where the curves hold."""
-    if known is None or not known.platform or quantity in PROXIES:
+    if classification is None or not classification.platform or quantity in PROXIES:
         return dict(entries)
-    if platform == known.platform or platform not in known.platforms:
+    if platform == classification.platform or platform not in classification.platforms:
         return dict(entries)
-    faster = known.platforms[platform].mean
+    faster = classification.platforms[platform].mean
     factor = faster if quantity is Quantity.LATENCY else 1 / faster
     return {cpu: replace(entry, value=entry.value * factor) for cpu, entry in entries.items()}
 

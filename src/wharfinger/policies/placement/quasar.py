@@ -329,12 +329,14 @@ class Quasar(ByReservation):
         self, request: Request, placements: tuple[Placement, ...], view: View
     ) -> Place | Refuse | None:
         """Along the curve that was classified, from how it does now."""
-        known, off, settings = request.classification, request.off_target, self.settings
+        classification, off, settings = request.classification, request.off_target, self.settings
         if request.workload.target is None:
             return super().resize(request, placements, view)
-        parts = parts_of(request.workload, known, request.waited_seconds) if known else []
-        if known and not parts and known.shape is not None:
-            parts = [TargetPart(known.shape, 1.0)]
+        parts: list[TargetPart] = []
+        if classification:
+            parts = parts_of(request.workload, classification, request.waited_seconds)
+            if not parts and classification.shape is not None:
+                parts = [TargetPart(classification.shape, 1.0)]
 
         def wanted(held: Allocation, off: OffTarget) -> int:
             margin = settings.resizing.margin
@@ -342,13 +344,13 @@ class Quasar(ByReservation):
             return along or by_proportion(held, off, settings.resizing)
 
         verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
-        if not isinstance(verdict, Place) or known is None or off is None or not parts:
+        if not isinstance(verdict, Place) or classification is None or off is None or not parts:
             return verdict
         before, after = placements[0].allocation, verdict.placements[0].allocation
         predicted = after_resize(parts, before, after, off, self._confidence)
         row, drop = view.row(placements[0].server), None
         if view.contention is not None:
-            drop = view.contention.drop_of(row, view.platforms[view.platform[row]], known)
+            drop = view.contention.drop_of(row, view.platforms[view.platform[row]], classification)
         if drop is not None:
             std = normalized_with(parts, after.cpu_millicpus, MEDIAN).std
             predicted = replace(predicted, alone=predicted.mean * exp(drop), alone_std=std)

@@ -177,17 +177,17 @@ def size(
     settings: SizingSettings = DEFAULT,
 ) -> Sizing | None:
     """The least CPU on each server beside its residents; ``None`` = nothing can be predicted."""
-    known = request.classification
-    if known is None or not len(view.names):
+    classification = request.classification
+    if classification is None or not len(view.names):
         return None
-    parts = parts_of(request.workload, known, request.waited_seconds)
+    parts = parts_of(request.workload, classification, request.waited_seconds)
     fractional = view.capabilities.fractional_cpu
     grid = sizes(int(view.cpu_capacity.max()), fractional=fractional, settings=settings)
     if not parts or not grid.size:
         return None
     curve = SizeCurve.of(parts, grid, settings.confidence)
-    at_once = parts_of(request.workload, known, 0.0)
-    platform_drop, platform_variance = slower(known, view.platforms)
+    at_once = parts_of(request.workload, classification, 0.0)
+    platform_drop, platform_variance = slower(classification, view.platforms)
     slower_by = platform_drop.take(view.platform)
     fastest = view.platform[int(slower_by.argmin())]
     best = float(platform_drop[fastest]), float(platform_variance[fastest])

@@ -207,10 +207,10 @@ class PlanUnderWay:
             self._start(self._job, own, "copy")
         if step.known:
             cpu = self.plan.cpu_millicpus[0]
-            known = replace(
+            program = replace(
                 self._job, application=step.known, load=None, memory_bytes=1, cpu_millicpus=cpu
             )
-            self._start(known, (self._placement(cpu),), step.known)
+            self._start(program, (self._placement(cpu),), step.known)
 
     def _placement(self, cpu_millicpus: int, server: str = "") -> Placement:
         return Placement(

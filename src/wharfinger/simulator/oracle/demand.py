@@ -111,11 +111,11 @@ class Knowledge:
     def alone(self, wants: Wants, platform: str, cpu_millicpus: int, servers: int = 1) -> float:
         """Value with a server to itself: over all its phases, as if they took turns."""
         key = wants.job.name, platform, cpu_millicpus, servers
-        found = self._values.get(key)
-        if found is None:
+        value = self._values.get(key)
+        if value is None:
             given = min(cpu_millicpus, wants.job.cpu_millicpus)
-            found = self._values[key] = self._alone(wants, platform, given, servers)
-        return found
+            value = self._values[key] = self._alone(wants, platform, given, servers)
+        return value
 
     def resident(self, wants: Wants, cpu_millicpus: float, servers: int = 1) -> TrueResident:
         """As the ground truth sees it, at the highest load that it is ever asked."""
@@ -186,17 +186,17 @@ class Knowledge:
         for server in setup.servers:
             # What servers promise counts here: with what they have it kept fewer, tried in 0034.
             there[server.platform.name] += server.cpu_millicpus
-        found = dict.fromkeys(self.platforms, 0.0)
+        scarcity = dict.fromkeys(self.platforms, 0.0)
         for wants in self._wants.values():
             able = [p for p in self.platforms if self.keeps_alone(wants, p)]
             room = sum(there[platform] for platform in able)
             for platform in able:
-                found[platform] += wants.ideal_seconds * wants.job.cpu_millicpus / room
+                scarcity[platform] += wants.ideal_seconds * wants.job.cpu_millicpus / room
         spans = [wants.ideal_seconds for wants in self._wants.values()]
         arrivals = [job.arrives_at for job in setup.jobs]
         seconds = max(arrivals, default=0.0) - min(arrivals, default=0.0) + _mean(spans)
         sure = len(spans) / (len(spans) + FEW)
-        return {p: sure * each / seconds if seconds > 0 else 0.0 for p, each in found.items()}
+        return {p: sure * each / seconds if seconds > 0 else 0.0 for p, each in scarcity.items()}
 
     def keeps_alone(self, wants: Wants, platform: str) -> bool:
         """Whether its target can be kept there at all, where it starts at once and is alone."""

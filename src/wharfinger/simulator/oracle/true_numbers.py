@@ -131,8 +131,9 @@ class TrueNumbers:
         }
 
     def _pairs_of(self, job: Job) -> dict[str, PairProfile]:
-        found = {platform: self._profiles(platform) for platform in self._platforms}
-        return {p: known[job.application] for p, known in found.items() if job.application in known}
+        profiles = {platform: self._profiles(platform) for platform in self._platforms}
+        name = job.application
+        return {platform: one[name] for platform, one in profiles.items() if name in one}
 
     def _profiles(self, platform: str) -> dict[str, PairProfile]:
         if platform not in self._pairs:
