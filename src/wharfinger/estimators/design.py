@@ -199,7 +199,9 @@ class _Search:
         for place, old in enumerate(chosen):
             others = chosen[:place] + chosen[place + 1 :]
             left = reduce(self.covariance, *others)
-            new = best_column(left, self._affordable(others, budget))
+            # A choice that had to go on until it was enough may cost more than the budget.
+            able = self._affordable(others, budget)
+            new = best_column(left, able) if able.size else old
             if reduce(left, new).trace() < reduce(left, old).trace() * (1 - SAME):
                 chosen[place] = new
         return chosen

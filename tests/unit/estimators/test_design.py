@@ -116,6 +116,7 @@ def test_alike_seconds_change_nothing():
 
 
 @given(st.integers(0, 10_000), st.floats(0.05, 1.5))
+@example(48, 0.53125)
 def test_it_ends_where_it_is_enough(seed: int, enough: float):
     whole = covariance(seed)
     seconds = np.random.default_rng(seed).uniform(1, 20, 6)
