@@ -255,7 +255,7 @@ class Core:
             )
         ]
 
-    def neighbours(self, record: WorkloadRecord) -> list[str]:
+    def neighbors(self, record: WorkloadRecord) -> list[str]:
         """What else holds resources where a workload is; names, in the order of arrival."""
         return [other.name for other in self._residents.neighbors(record)]
 

@@ -193,7 +193,7 @@ def usage(
         status,
         **_shared(record, status),
         memory_limit_bytes=_memory_bytes(record),
-        co_runners=manager.neighbours(record),
+        co_runners=manager.neighbors(record),
         last_adjustment=record.adjustments[-1] if record.adjustments else None,
         measured_at_seconds=measured_at_seconds,
     )

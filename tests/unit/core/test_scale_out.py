@@ -88,7 +88,7 @@ def test_a_loaded_service_joins_a_server_which_keeps_room_from_the_plan_on() -> 
     assert cluster.record("late").deferral is ReasonCode.NO_ROOM
     done(cluster, asked)
     assert on(cluster) == ["a", "b"]
-    assert cluster.manager.neighbours(cluster.record("late")) == []
+    assert cluster.manager.neighbors(cluster.record("late")) == []
     assert load(cluster, 0.9, seconds=30.0) == [], "there is no third server"
     assert cluster.record("web").reason == "no-room"
 

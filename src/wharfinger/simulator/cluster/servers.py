@@ -34,7 +34,7 @@ Listener = Callable[[ev.Report], None]
 
 
 class SimulatedServers:
-    """Servers, their residents, and who is told what happens."""
+    """Servers, their residents, and the engines that are told what happens."""
 
     def __init__(
         self,
