@@ -11,8 +11,8 @@ from heapq import heappop, heappush
 from itertools import count, cycle
 
 import numpy as np
-from _harness import Contender
 
+from benchmarks._harness import Contender
 from wharfinger.simulator.kernel.loop import EventLoop
 
 try:

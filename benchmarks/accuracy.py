@@ -11,7 +11,8 @@ the registry's, SVD and SGD without biases, and where it is installed scikit-sur
 error over its own with all of them.
 
 A file's name tells its scale: ``.slowdown.csv`` is normalised, and pairs where columns bear rows'
-names; all else is arbitrary.
+names; all else is arbitrary. With ``--scale`` it is what that says of each;
+with ``auto``, each estimator learns it.
 
     pip install scikit-surprise     # not needed
 """
@@ -54,8 +55,9 @@ def learn(estimator: str, matrix: Matrix, *, scale: RowScale, seed: int) -> Reco
 def plan_of(path: Path, matrix: Matrix, options: argparse.Namespace) -> EvaluationPlan:
     """What the file's name says of its scale."""
     slowdown = path.name.endswith(".slowdown.csv")
+    told = RowScale.NORMALISED if slowdown else RowScale.ARBITRARY
     return EvaluationPlan(
-        scale=RowScale.NORMALISED if slowdown else RowScale.ARBITRARY,
+        scale=options.scale or told,
         pairs=slowdown and bool(set(matrix.rows) & set(matrix.columns)),
         repeats=options.repeats,
         seed=options.seed,
@@ -155,6 +157,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--reveal", type=counts, default=[2, 4], help="entries (default: 2,4)")
     parser.add_argument("--repeats", type=int, default=2, help="divisions (default: 2)")
     parser.add_argument("--rows", type=int, help="known rows at most (default: all)")
+    words = "of all (default: as their names tell)"
+    parser.add_argument("--scale", type=RowScale, choices=list(RowScale), help=words)
     parser.add_argument("--seed", type=int, default=0, help="of all (default: 0)")
     parser.add_argument("--output", type=Path, help="write the JSON there (default: stdout)")
     return parser.parse_args()

@@ -1,23 +1,27 @@
 """What a decision and an event cost the core, by policy and size.
 
-    python benchmarks/core.py --rounds 10
+    python -m benchmarks.core --rounds 10
 
 Placing: `quasar`, for a workload whose curve and scores are known, against `least-loaded` (the
 peer), which looks at room alone, and one pass over as many numbers as it looks at (the floor).
 Events: a server reports the performance of those who run on it; nothing is to be done.
+Pairs: the same placing at about 5,000 residents that are known by uncertain pair profiles, on each
+of several platforms another; with the part of it that is contention.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from random import Random
 
 import numpy as np
-from _harness import arguments, compare, report
 
+from benchmarks._harness import arguments, compare, report
 from wharfinger.core import events as ev
 from wharfinger.core.pipeline import Core
 from wharfinger.core.seams.estimation import Profiling
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
+from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import Classification, Curve, Estimate
@@ -26,6 +30,10 @@ from wharfinger.model.workload import Reservation, Run, Target, Workload, Worklo
 from wharfinger.policies.registry import make_policy
 
 SIZES = (100, 1_000, 10_000)
+WITH_PAIRS = 1_667
+"""Servers, for 5,000 residents."""
+PLATFORMS, FACTORS = 3, 28
+"""As many factors as a basis has at most (contention.factors)."""
 RESIDENTS = 3
 COLUMNS = (250, 500, 1000, 2000, 4000)
 SOURCES = (SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH)
@@ -52,6 +60,22 @@ def classification(random: Random) -> Classification:
     return Classification("drawn", "1", {Quantity.RATE: curve}, curve, tolerated, caused)
 
 
+def in_pairs(random: Random) -> Classification:
+    """The same, by pair profiles instead of scores; all of them uncertain."""
+
+    def some(most: float) -> tuple[float, ...]:
+        return tuple(random.uniform(0, most) for _ in range(FACTORS))
+
+    profiles = {
+        f"drawn-{at}": PairProfile(f"b{at}", some(0.05), some(0.1), some(1e-3), some(1e-3))
+        for at in range(PLATFORMS)
+    }
+    return replace(classification(random), tolerated={}, caused={}, pairs=profiles)
+
+
+Known = Callable[[Random], Classification]
+
+
 def workload(name: str) -> Workload:
     return Workload(
         name,
@@ -71,7 +95,7 @@ class ByItsLike:
         return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, "drawn"))
 
 
-def load(servers: int, seed: int) -> Loaded:
+def load(servers: int, seed: int, known_by: Known = classification, platforms: int = 1) -> Loaded:
     """Residents come one by one, are classified, placed and started."""
     random = Random(seed)
     # Residents are known by quasar's contention model, and placed where the load is least.
@@ -80,14 +104,14 @@ def load(servers: int, seed: int) -> Loaded:
     manager = Core(policy)
     able = Capabilities(measures=True)
     manager.handle(0.0, manager.started("n", "0", "none", able))
-    platform = Platform("drawn", "x86_64", "", 8000, 2**34)
     for at in range(servers):
+        platform = Platform(f"drawn-{at % platforms}", "x86_64", "", 8000, 2**34)
         manager.handle(0.0, ev.ServerReported(Server(f"s{at}", platform, 8000, 2**34)))
     manager.handle(0.0, ev.EngineSynced((), tuple(manager.state.servers)))
     for at in range(servers * RESIDENTS):
         name = f"w{at}"
         manager.handle(1.0, ev.WorkloadSubmitted(workload(name)))
-        known = classification(random)
+        known = known_by(random)
         manager.handle(1.0, ev.WorkloadClassified(manager.find(name).key, known))
         manager.handle(1.0, ev.WorkloadStarted(manager.find(name).key, "none"))
     there = [r.key for r in manager.state.workloads.values() if r.placements[0].server == "s0"]
@@ -112,9 +136,31 @@ def run(servers: int, rounds: int, seed: int) -> dict[str, object]:
     return {"servers": servers, "residents": len(loaded.manager.state.workloads), **summary}
 
 
+def run_pairs(servers: int, rounds: int, seed: int) -> dict[str, object]:
+    loaded = load(servers, seed, in_pairs, PLATFORMS)
+    view, random = loaded.manager.view, Random(seed + 1)
+    request = Request(workload("asked"), classification=in_pairs(random))
+    quasar, able = make_policy("quasar").placement, np.ones(servers, dtype=np.bool_)
+
+    def contention() -> object:
+        assert view.contention is not None
+        return view.contention.assess(request, view, 0.8).cost(able, None)
+
+    columns = np.ones((servers * RESIDENTS, 3, FACTORS))  # as a table by pair keeps
+    contenders = {
+        "quasar": lambda: quasar.place(request, view),
+        "contention": contention,
+        "memory-read": columns.max,
+    }
+    summary = compare(contenders, rounds).summary("quasar")
+    return {"servers": servers, "residents": len(loaded.manager.state.workloads), **summary}
+
+
 def main() -> None:
     options = arguments("Cost of a decision and of an event, against least-loaded and a read.")
-    report("core", options, [run(size, options.rounds, options.seed) for size in SIZES])
+    results = [run(size, options.rounds, options.seed) for size in SIZES]
+    pairs = {"pairs": True, **run_pairs(WITH_PAIRS, options.rounds, options.seed)}
+    report("core", options, [*results, pairs])
 
 
 if __name__ == "__main__":

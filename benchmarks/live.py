@@ -5,7 +5,10 @@ as copies), `quasar` by their like (no copies), `feedback` and `least-loaded`, o
 on the same targets, which are shares of what each program does alone just before. Then 30
 workloads that print a line a second, and what manager and meter take for them.
 
-Run it with: python -m benchmarks.live [--minutes 3] [--seed 0] [-o json]
+With `--starts N` instead: N starts of redis and of nginx under `quasar`, and whether the 99th
+percentile of the first minute was within the predicted 90% interval.
+
+Run it with: python -m benchmarks.live [--minutes 3] [--starts 0] [--seed 0] [-o json]
 `--minutes` is the time for which each policy is watched. Nothing here asserts anything.
 """
 
@@ -26,6 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from benchmarks import _live_starts
 from benchmarks._harness import machine
 from benchmarks._live_mix import LOW, Mix, draw, free_port, measure_alone
 from benchmarks.measuring import children, cpu_seconds, resident_bytes
@@ -312,10 +316,33 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.live", description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0, help="for each policy (default: 3)")
     parser.add_argument("--seed", type=int, default=0, help="of the targets (default: 0)")
+    parser.add_argument(
+        "--starts", type=int, default=0, help="of redis and nginx, each (default: none)"
+    )
+    parser.add_argument("--times", type=float, default=1.0, help="the rates of these (default: 1)")
     parser.add_argument("--policies", default=",".join(CONTENDERS), help="default: all")
     parser.add_argument("--workloads", type=int, default=30, help="of the overhead (default: 30)")
     parser.add_argument("-o", dest="form", choices=["table", "json"], default="table")
     return parser.parse_args()
+
+
+def watch_starts(given: argparse.Namespace, document: dict[str, Any]) -> None:
+    """The starts of redis and nginx, instead of all else."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+        Path(place).chmod(0o755)
+        with running(Path(place), "--policy", "quasar") as (live, client, _):
+            found = _live_starts.starts(
+                client, live, given.starts, given.seed, Path(place), given.times
+            )
+    document |= {"starts": found, "machine": machine(), "skipped": _live_starts.missing()}
+    if given.form == "json":
+        print(json.dumps(document, indent=2))
+        return
+    about = document["machine"]
+    print(f"machine: {about['cpus']} x {about['cpu_model']}, Linux {about['kernel']}, load average")
+    print(f"         {document['load_average_before']} before, {about['load_average_1min']} after")
+    print(f"command: {document['command']}")
+    print("\n".join(_live_starts.shown(found)))
 
 
 def main() -> None:
@@ -328,6 +355,9 @@ def main() -> None:
         "seed": given.seed,
         "load_average_before": machine()["load_average_1min"],
     }
+    if given.starts:
+        watch_starts(given, document)
+        return
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
         alone = measure_alone()
         mix = Mix(alone, draw(alone, random.Random(given.seed)), 60 * given.minutes)

@@ -3,7 +3,7 @@
 Beside it, as the floor, the same manager with the same workloads and no meter's work: before any
 of them runs. Real processes, real files; the workloads print a progress line a second.
 
-Run it with: python benchmarks/measuring.py [--seconds 60] [--workloads 30]
+Run it with: python -m benchmarks.measuring [--seconds 60] [--workloads 30]
 """
 
 import argparse

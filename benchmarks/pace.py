@@ -1,6 +1,6 @@
 """Shares of CPU time without a quota: what is asked, what is got, what it costs.
 
-``python benchmarks/pace.py [--seconds 5] [--shares 100,300] [--programs busy,short-lived]``
+``python -m benchmarks.pace [--seconds 5] [--shares 100,300] [--programs busy,short-lived]``
 
 Each kind of program runs unpaced first, which is the most that the machine gives it at the
 moment, then at each share. The tree's CPU time is what /proc tells of it, the supervisor's own is
@@ -16,8 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from _harness import machine
-
+from benchmarks._harness import machine
 from wharfinger.host.processes import measure_tree
 from wharfinger.host.run_dir import read_run
 from wharfinger.host.supervisor import LaunchSpec, launch, request_stop

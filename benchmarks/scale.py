@@ -1,6 +1,6 @@
 """What a workload's whole life costs the core, by policy and by how many servers there are.
 
-    python benchmarks/scale.py --servers 1000,10000,100000 --workloads 3000
+    python -m benchmarks.scale --servers 1000,10000,100000 --workloads 3000
 
 Servers of three sizes are given work until 70% of their CPU is allocated; from then on one
 workload is submitted, placed and started, another ends and a third is forgotten. After each event
@@ -21,8 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from _harness import machine, spread
-
+from benchmarks._harness import machine, spread
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Core

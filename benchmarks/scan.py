@@ -1,6 +1,6 @@
 """The scan over servers against NumPy (the peer) and reading the same bytes once (the floor).
 
-    python benchmarks/scan.py
+    python -m benchmarks.scan
 
 At each size the kernel, the peer and the load index return the same ten servers; the peer computes
 no counts of what was left out. The index is told of one server's change each time that it is asked:
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import cycle
 
 import numpy as np
-from _harness import arguments, compare, report
 from numpy.typing import NDArray
 
+from benchmarks._harness import arguments, compare, report
 from wharfinger.native import LoadIndex, least_loaded
 
 SIZES = (100, 1_000, 10_000, 100_000)

@@ -1,6 +1,6 @@
 """What the simulator's pieces cost, part by part.
 
-    python benchmarks/simulation.py --part loop --rounds 20
+    python -m benchmarks.simulation --part loop --rounds 20
 
 `loop`: one event of the hold model (``_hold.py``), with 100 to 100,000 events pending; against
 SimPy and `heapq` with tuples (the peers), and against calling the callback alone (the floor).
@@ -17,9 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import _hold
-import _runs
-from _harness import Timing, compare, parser, report
+from benchmarks import _hold, _runs
+from benchmarks._harness import Timing, compare, parser, report
 
 PENDING = (100, 10_000, 100_000)
 

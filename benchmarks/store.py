@@ -4,7 +4,7 @@ Beside it, in the same run and on the same disk: the floor, a bare write and fda
 same bytes, and the peer, SQLite with synchronous=FULL and neither chain, head nor floor. The
 figures to look at are the ratios; the absolute ones are this disk's.
 
-    python benchmarks/store.py [--commits N] [--repeats N] [--directory DIR]
+    python -m benchmarks.store [--commits N] [--repeats N] [--directory DIR]
 """
 
 import argparse

@@ -266,6 +266,8 @@ int keeper_run(const struct options *options) {
                             .sandbox = {.options = options, .uid = geteuid(), .gid = getegid()}};
     keeper.sandbox.whole_root = may_mount();
     watch_signals(&keeper);
+    if (options->has_user && !keeper.sandbox.whole_root)
+        return refuse("--user", "", "only root with CAP_SYS_ADMIN can run a copy as another user");
     if (check_room(options) != 0 || open_for_beside(&keeper) != 0) return EXIT_FAULT;
     const char *problem = storage_make(&keeper.sandbox, options->upper_base);
     if (problem != NULL) return refuse("--upper-base=", options->upper_base, problem);

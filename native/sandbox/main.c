@@ -12,7 +12,7 @@ static const char USAGE[] =
     "wharfinger-sandbox: usage:\n"
     "  wharfinger-sandbox --upper-base=DIR --cap-bytes=N [--working-directory=DIR]\n"
     "      [--report=FILE] [--beside=WORD]... [--beside-output=FILE]\n"
-    "      [--beside-cgroup=FILE]... -- COMMAND [ARGUMENT]...\n"
+    "      [--beside-cgroup=FILE]... [--user=UID:GID[:GID]...] -- COMMAND [ARGUMENT]...\n"
     "  wharfinger-sandbox --upper-base=DIR --probe\n"
     "  wharfinger-sandbox --clean-up=DIR\n";
 
@@ -41,6 +41,28 @@ static void add_beside(struct options *options, size_t *count, char *word) {
 static void add_cgroup(struct options *options, const char *path) {
     if (options->beside_cgroup_count == MAX_CGROUPS) bad_call("--beside-cgroup: too many", path);
     options->beside_cgroups[options->beside_cgroup_count++] = path;
+}
+
+static void read_user(struct options *options, const char *text) {
+    unsigned long ids[MAX_GROUPS + 2];
+    size_t count = 0;
+    const char *next = text;
+    do {
+        char *end;
+        errno = 0;
+        if (count == MAX_GROUPS + 2 || *next < '0' || *next > '9')
+            bad_call("--user: not UID:GID[:GID]...", text);
+        ids[count++] = strtoul(next, &end, 10);
+        if (errno != 0 || ids[count - 1] >= UINT32_MAX || (*end != ':' && *end != '\0'))
+            bad_call("--user: not UID:GID[:GID]...", text);
+        next = *end == ':' ? end + 1 : NULL;
+    } while (next != NULL);
+    if (count < 2) bad_call("--user: no group; give UID:GID", text);
+    options->has_user = true;
+    options->uid = (uid_t)ids[0];
+    options->gid = (gid_t)ids[1];
+    options->group_count = count - 2;
+    for (size_t i = 2; i < count; i++) options->groups[i - 2] = (gid_t)ids[i];
 }
 
 static void check(const struct options *options) {
@@ -75,6 +97,7 @@ int main(int argc, char **argv) {
         {"beside", required_argument, NULL, 'b'},
         {"beside-output", required_argument, NULL, 'o'},
         {"beside-cgroup", required_argument, NULL, 'g'},
+        {"user", required_argument, NULL, 'U'},
         {"probe", no_argument, NULL, 'p'},
         {"clean-up", required_argument, NULL, 'x'},
         {"help", no_argument, NULL, 'h'},
@@ -92,6 +115,7 @@ int main(int argc, char **argv) {
         case 'b': add_beside(&options, &words, optarg); break;
         case 'o': options.beside_output = optarg; break;
         case 'g': add_cgroup(&options, optarg); break;
+        case 'U': read_user(&options, optarg); break;
         case 'p': options.probe = true; break;
         case 'x': return clean_up(optarg);
         case 'h': fputs(USAGE, stdout); return 0;

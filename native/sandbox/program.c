@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -39,12 +40,24 @@ static int set_capabilities(uint64_t kept) {
     return (int)syscall(SYS_capset, &header, data);
 }
 
-static int drop_capabilities(const struct sandbox *sandbox) {
-    uint64_t kept = sandbox->uid == 0 ? KEPT_BY_ROOT & allowed_capabilities() : 0;
+static int become_user(const struct options *options) {
+    if (!options->has_user) return 0;
+    /* Else it could not open /dev/stdout; what is no pipe of ours may refuse. */
+    if (fchown(STDOUT_FILENO, options->uid, options->gid) < 0 && errno != EPERM) return -1;
+    if (setgroups(options->group_count, options->groups) < 0) return -1;
+    if (setresgid(options->gid, options->gid, options->gid) < 0) return -1;
+    if (setresuid(options->uid, options->uid, options->uid) < 0) return -1;
+    /* Whether the user may be there is asked again. */
+    return options->working_directory != NULL ? chdir(options->working_directory) : 0;
+}
+
+static int drop_rights(const struct sandbox *sandbox) {
+    bool is_root = sandbox->uid == 0 && !sandbox->options->has_user;
+    uint64_t kept = is_root ? KEPT_BY_ROOT & allowed_capabilities() : 0;
     for (int capability = 0; prctl(PR_CAPBSET_READ, capability) >= 0; capability++)
         if (!(kept & BIT(capability)) && prctl(PR_CAPBSET_DROP, capability) < 0) return -1;
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0) return -1;
-    if (set_capabilities(kept) < 0) return -1;
+    if (become_user(sandbox->options) < 0 || set_capabilities(kept) < 0) return -1;
     return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
@@ -79,7 +92,7 @@ _Noreturn static void become_program(const struct sandbox *sandbox, enum which w
     char **command = which == MAIN ? sandbox->options->command : sandbox->options->beside;
     umask(umask_before);
     if ((which == MAIN || set_up_beside(sandbox) == 0) && limit_file_size(sandbox) == 0 &&
-        drop_capabilities(sandbox) == 0 && own_session() == 0)
+        drop_rights(sandbox) == 0 && own_session() == 0)
         execvp(command[0], command);
     int error = errno;
     if (write(tell, &error, sizeof error) < 0) _exit(EXIT_FAULT);
@@ -105,7 +118,7 @@ pid_t program_start(const struct sandbox *sandbox, enum which which, mode_t umas
         struct said said = {.kind = SAID_FAULT, .status = exit_status_of(error)};
         const char *text = strerror(error);
         size_t room = sizeof said.text - strlen(text) - 16;
-        strcpy(said.text, "cannot run ");
+        strcpy(said.text, which == MAIN ? "cannot run " : "cannot run the load generator ");
         strncat(said.text, command[0], room - strlen(said.text));
         strcat(strcat(said.text, ": "), text);
         say(sandbox, &said);

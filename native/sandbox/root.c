@@ -7,6 +7,7 @@
 #include "sandbox.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,11 +82,25 @@ static size_t add_place(struct place *places, size_t count, const char *path, bo
     return count + 1;
 }
 
-static bool is_covered(const struct place *places, size_t index) {
+/* Whether something can be made there as the root is so far. No overlay of a user namespace copies
+ * up a directory of other users (EOVERFLOW), so it keeps closed what lies beneath such a one. */
+static bool is_open(const struct sandbox *sandbox, const char *path) {
+    char target[PATH_MAX], probe[PATH_MAX + NAME_BYTES];
+    struct stat status;
+    layer_target(sandbox, path, target);
+    snprintf(probe, sizeof probe, "%s/.wharfinger-XXXXXX", target);
+    if (stat(target, &status) < 0 || mkdtemp(probe) == NULL) return errno != EOVERFLOW;
+    const struct timespec times[] = {status.st_atim, status.st_mtim};
+    rmdir(probe);
+    utimensat(AT_FDCWD, target, times, 0);
+    return true;
+}
+
+static bool is_covered(const struct sandbox *sandbox, const struct place *places, size_t index) {
     for (size_t i = 0; i < index; i++)
         if (places[i].done && path_is_beneath(places[index].path, places[i].path) &&
             mount_id_of(places[index].path) == mount_id_of(places[i].path))
-            return true;
+            return is_open(sandbox, places[index].path);
     return false;
 }
 
@@ -130,7 +145,7 @@ static void build_places(struct sandbox *sandbox, const char *working_directory)
         fault(sandbox, errno, "cannot make the root read-only");
     size_t count = list_places(places, working_directory);
     for (size_t i = 0; i < count; i++)
-        places[i].done = is_covered(places, i) || cover(sandbox, &places[i]);
+        places[i].done = is_covered(sandbox, places, i) || cover(sandbox, &places[i]);
 }
 
 /* --- both -------------------------------------------------------------------------------- */

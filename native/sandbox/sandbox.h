@@ -30,7 +30,7 @@
 /* As env, timeout and chroot have them. */
 enum exit_status { EXIT_BAD_CALL = 2, EXIT_FAULT = 125, EXIT_NOT_RUNNABLE = 126, EXIT_NOT_FOUND };
 
-enum { MAX_CGROUPS = 16, NAME_BYTES = 64, TEXT_BYTES = 512 };
+enum { MAX_CGROUPS = 16, MAX_GROUPS = 1024, NAME_BYTES = 64, TEXT_BYTES = 512 };
 
 struct options {
     const char *upper_base;
@@ -42,6 +42,11 @@ struct options {
     const char *beside_output;
     const char *beside_cgroups[MAX_CGROUPS];
     size_t beside_cgroup_count;
+    bool has_user; /* else the programs stay our own user's */
+    uid_t uid;
+    gid_t gid;
+    gid_t groups[MAX_GROUPS]; /* supplementary */
+    size_t group_count;
     bool probe;
 };
 

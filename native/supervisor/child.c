@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -76,14 +77,27 @@ static int set_rlimits(const struct child_setup *setup) {
     return 0;
 }
 
+/* Last of the steps that need our own rights; what follows is done with the user's. */
+static int become_user(const struct child_setup *setup) {
+    const struct spec *spec = setup->spec;
+    if (!spec->has_user) return 0;
+    /* Else it could not open /dev/stdout, where many write their logs. */
+    if (fchown(setup->output_fd, spec->uid, spec->gid) < 0) return -1;
+    if (fchown(setup->error_fd, spec->uid, spec->gid) < 0) return -1;
+    if (setgroups(spec->group_count, spec->groups) < 0) return -1;
+    if (setresgid(spec->gid, spec->gid, spec->gid) < 0) return -1;
+    if (setresuid(spec->uid, spec->uid, spec->uid) < 0) return -1;
+    return follow_supervisor(setup); /* the kernel forgets it where the user changes */
+}
+
 static int set_working_directory(const struct child_setup *setup) {
     return chdir(setup->spec->working_directory);
 }
 
-/* stdin is /dev/null already: the supervisor's own. */
+/* stdin is right already: the supervisor's own /dev/null, or what a command beside it is given. */
 static int set_output(const struct child_setup *setup) {
     if (dup2(setup->output_fd, STDOUT_FILENO) < 0) return -1;
-    return dup2(setup->output_fd, STDERR_FILENO) < 0 ? -1 : 0;
+    return dup2(setup->error_fd, STDERR_FILENO) < 0 ? -1 : 0;
 }
 
 /* By the bare system call: posix_spawn leaves the C library's own two signals ignored, and
@@ -122,6 +136,7 @@ static const struct {
     {"affinity", set_affinity},
     {"nice", set_nice},
     {"rlimit", set_rlimits},
+    {"user", become_user},
     {"working_directory", set_working_directory},
     {"output", set_output},
     {"signals", reset_signals},

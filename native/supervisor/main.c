@@ -66,12 +66,6 @@ struct supervisor {
     bool done;
 };
 
-int64_t now_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 _Noreturn static void fail(enum status status, const char *what, int error) {
     const char *why = error != 0 ? strerror(error) : "";
     dprintf(STDERR_FILENO, "%s%s%s\n", what, error != 0 ? ": " : "", why);
@@ -178,6 +172,7 @@ static void protect_from_oom(struct supervisor *s) {
 static void start_program(struct supervisor *s, int output_pipe[2], int start_pipe[2]) {
     const struct child_setup setup = {.spec = &s->spec,
                                       .output_fd = output_pipe[1],
+                                      .error_fd = output_pipe[1],
                                       .report_fd = start_pipe[1],
                                       .oom_score_adj = s->oom_score_adj,
                                       .supervisor = getpid()};
@@ -340,7 +335,7 @@ static void request_stop(struct supervisor *s) {
     if (grace_ms == 0) {
         begin_killing(s);
     } else if (first) {
-        tree_terminate(&s->tree);
+        tree_terminate(&s->tree, s->spec.stop_signal);
         pace_restart(&s->pace);
         keep_pace(s);
     }

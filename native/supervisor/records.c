@@ -16,6 +16,12 @@
 
 enum { RESERVED_BYTES = 4096, START_TICKS_FIELD = 22 };
 
+int64_t now_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 int write_all(int fd, const void *data, size_t size) {
     const char *next = data;
     while (size > 0) {

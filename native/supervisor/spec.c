@@ -6,6 +6,7 @@
 #include "supervisor.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <sys/stat.h>
 
 enum { MAX_SPEC_BYTES = 16 << 20, MIN_LOG_CAP_BYTES = 4096 };
+#define NO_GROUP ((gid_t)-1)
 
 static bool append(struct list *list, char *item) {
     if (list->count + 1 >= list->room) {
@@ -126,6 +128,33 @@ static bool take_rlimit(struct spec *spec, char *value) {
     return *rest == '\0';
 }
 
+static bool take_id(char *value, unsigned *id) {
+    long long number;
+    /* The highest stands for none. */
+    if (!parse_integer(value, 0, UINT32_MAX - 1LL, &number)) return false;
+    *id = (unsigned)number;
+    return true;
+}
+
+static bool take_uid(struct spec *spec, char *value) {
+    spec->has_user = true;
+    return take_id(value, &spec->uid);
+}
+
+static bool take_gid(struct spec *spec, char *value) { return take_id(value, &spec->gid); }
+
+static bool take_group(struct spec *spec, char *value) {
+    if (spec->group_count == MAX_GROUPS) return false;
+    return take_id(value, &spec->groups[spec->group_count++]);
+}
+
+static bool take_stop_signal(struct spec *spec, char *value) {
+    long long number;
+    if (!parse_integer(value, 1, NSIG - 1, &number)) return false;
+    spec->stop_signal = (int)number;
+    return true;
+}
+
 static const struct {
     const char *name;
     bool (*take)(struct spec *spec, char *value);
@@ -143,6 +172,10 @@ static const struct {
     {"nice", take_nice, "nice: not an increment between -40 and 40"},
     {"cpu_millicpus", take_cpu_millicpus, "cpu_millicpus: neither a positive integer nor max"},
     {"rlimit", take_rlimit, "rlimit: not RESOURCE:SOFT:HARD"},
+    {"uid", take_uid, "uid: not a user's number"},
+    {"gid", take_gid, "gid: not a group's number"},
+    {"group", take_group, "group: not a group's number, or more than 1024 of them"},
+    {"stop_signal", take_stop_signal, "stop_signal: not a signal's number"},
 };
 
 static const char *take_field(struct spec *spec, const char *field) {
@@ -160,6 +193,7 @@ static const char *check_whole(const struct spec *spec) {
     if (spec->argv.count == 0) return "no arg: nothing to run";
     if (spec->working_directory == NULL) return "no working_directory";
     if (spec->log_cap_bytes == 0) return "no log_cap_bytes";
+    if (spec->has_user && spec->gid == NO_GROUP) return "uid without gid";
     return NULL;
 }
 
@@ -191,6 +225,8 @@ static const char *map_sealed(int fd, struct spec *spec) {
 const char *spec_read(int fd, struct spec *spec) {
     memset(spec, 0, sizeof *spec);
     spec->cpu_millicpus = UNPACED;
+    spec->gid = NO_GROUP;
+    spec->stop_signal = SIGTERM;
     const char *problem = map_sealed(fd, spec);
     if (problem != NULL) return problem;
     return parse(spec, spec->mapping, spec->mapping_bytes);

@@ -34,7 +34,14 @@ enum status {
     STATUS_CLAIMED = 3,  /* the run has its claim already; nothing was touched */
 };
 
-enum { SPEC_FD = 3, NOTICE_FD = 4, MAX_CPUS = 8192, MAX_RLIMITS = 32, NAME_BYTES = 64 };
+enum {
+    SPEC_FD = 3,
+    NOTICE_FD = 4,
+    MAX_CPUS = 8192,
+    MAX_RLIMITS = 32,
+    MAX_GROUPS = 1024,
+    NAME_BYTES = 64,
+};
 
 /* In place of a share of CPU time: as much as it can get. */
 enum { UNPACED = -1 };
@@ -66,6 +73,12 @@ struct spec {
     int64_t cpu_millicpus; /* UNPACED: as much as it can get */
     struct limit rlimits[MAX_RLIMITS];
     size_t rlimit_count;
+    bool has_user; /* else the program stays our own user's */
+    uid_t uid;
+    gid_t gid;
+    gid_t groups[MAX_GROUPS]; /* its supplementary groups */
+    size_t group_count;
+    int stop_signal;
     int64_t stop_grace_ms;
     uint64_t log_cap_bytes;
     void *mapping;
@@ -122,7 +135,8 @@ enum {
 
 struct child_setup {
     const struct spec *spec;
-    int output_fd; /* becomes stdout and stderr */
+    int output_fd; /* becomes stdout */
+    int error_fd;  /* becomes stderr */
     int report_fd; /* start_report goes here; closed by exec */
     const char *oom_score_adj;
     pid_t supervisor;
@@ -141,6 +155,9 @@ struct output {
     int dir;
     int pipe_fd; /* -1 once every writer has closed it */
     int segment_fd;
+    int times_fd; /* -1: the open segment has no index */
+    uint64_t time_count;
+    int64_t timed_at_us; /* the last entry's time, as it is on disk */
     uint64_t starts[2]; /* where the kept segments begin */
     int kept;
     uint64_t segment_cap_bytes;
@@ -198,12 +215,26 @@ struct tree {
 };
 
 int tree_open(struct tree *tree, const char *cgroup_kill, const char *freezer);
-/* Asks every descendant, once, to end, and wakes those that are suspended. */
-void tree_terminate(const struct tree *tree);
+/* Asks every descendant, once, by this signal to end, and wakes those that are suspended. */
+void tree_terminate(const struct tree *tree, int stop_signal);
 /* One attempt to kill whatever is left; `round` counts the attempts. */
 void tree_kill(const struct tree *tree, int round);
 /* Whether the cgroup still holds a process. */
 bool tree_cgroup_occupied(const struct tree *tree);
+
+/* --- one command, run by a child subreaper (tree.c) ---------------------------------------- */
+
+struct command {
+    pid_t pid;
+    int status;
+    bool ended;     /* the command itself */
+    bool childless; /* it and all that it left */
+};
+
+/* Waits, without blocking, for all that has ended. */
+void command_reap(struct command *command);
+/* Its exit status as a shell tells it: 128 and the signal that ended it. */
+int command_status(const struct command *command);
 size_t tree_count(void);
 /* Every process of the tree, parents before their children, at a cost that grows with the tree and
  * not with the machine; one that is being born or left by its parent may be missing. The caller

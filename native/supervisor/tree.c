@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -27,6 +28,7 @@ enum {
     FREEZE_CHECKS = 100, /* one a millisecond */
     WALK_FROM_ROUND = 4, /* when the cgroup's own means left something */
     CHILDREN_PER_READ = 4096, /* bytes of a list of pids */
+    BY_SIGNAL = 128,
 };
 
 /* --- the walk ---------------------------------------------------------------------------- */
@@ -417,9 +419,9 @@ static void thaw(const struct tree *tree) {
     if (tree->cgroup_dir >= 0) write_at(tree->cgroup_dir, "cgroup.freeze", "0");
 }
 
-void tree_terminate(const struct tree *tree) {
-    /* SIGTERM waits in those that sleep: it is there before they wake. */
-    signal_descendants(SIGTERM);
+void tree_terminate(const struct tree *tree, int stop_signal) {
+    /* It waits in those that sleep: it is there before they wake. */
+    signal_descendants(stop_signal);
     signal_descendants(SIGCONT);
     thaw(tree);
 }
@@ -438,4 +440,21 @@ void tree_kill(const struct tree *tree, int round) {
 bool tree_cgroup_occupied(const struct tree *tree) {
     if (tree->cgroup_dir >= 0) return signal_cgroup(tree->cgroup_dir, 0) > 0;
     return tree->freezer_dir >= 0 && signal_cgroup(tree->freezer_dir, 0) > 0;
+}
+
+void command_reap(struct command *command) {
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        if (pid != command->pid || command->ended) continue;
+        command->status = status;
+        command->ended = true;
+    }
+    command->childless = pid < 0 && errno == ECHILD;
+}
+
+int command_status(const struct command *command) {
+    int status = command->status;
+    if (!command->ended) return BY_SIGNAL + SIGKILL;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : BY_SIGNAL + WTERMSIG(status);
 }

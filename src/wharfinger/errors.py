@@ -2,7 +2,8 @@
 
     WharfingerError
     ├── InvalidInput          what the user gave is wrong: value, place, mend
-    │   └── InvalidManifest   ... in a manifest: file, line, field
+    │   ├── InvalidManifest   ... in a manifest: file, line, field
+    │   └── NewerState        ... a state directory that a newer version wrote
     ├── Conflict              the call contradicts what the manager holds
     ├── NotFound              no such workload, server, kind
     ├── Unavailable           retryable: the manager, or something it needs, is not there now
@@ -36,6 +37,10 @@ class InvalidManifest(InvalidInput):
     def __init__(self, problems: "list[str] | tuple[str, ...]") -> None:
         self.problems = tuple(problems)
         super().__init__("; ".join(self.problems))
+
+
+class NewerState(InvalidInput):
+    """A newer version wrote it, and this one does not understand all of it."""
 
 
 class Conflict(WharfingerError):

@@ -12,7 +12,7 @@ from tests.support.local import take_cgroups_away
 from wharfinger.engines.base import Engine
 from wharfinger.engines.local import LocalEngine
 from wharfinger.model.view import Capabilities
-from wharfinger.model.workload import Run, Workload, WorkloadType
+from wharfinger.model.workload import Probe, Run, Workload, WorkloadType
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.engine import SimulatedEngine
 from wharfinger.simulator.kernel.loop import EventLoop
@@ -28,7 +28,7 @@ from wharfinger.testing import (
     ShellPrograms,
     engine_checks,
 )
-from wharfinger.testing.harness import EngineCheck
+from wharfinger.testing.harness import FAILED, EngineCheck
 from wharfinger.testing.memory import make_server
 
 MakeEngine = Callable[[], Engine]
@@ -92,8 +92,8 @@ class SimulatedPrograms:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
-    def _job(self, key: str, **job: Any) -> Run:
-        run = Run((APPLICATION, key))
+    def _job(self, key: str, probe: Probe | None = None, **job: Any) -> Run:
+        run = Run((APPLICATION, key), ready=probe, alive=probe)
         workload = Workload(key, WorkloadType.SINGLE_NODE, run)
         self._cluster.jobs[key] = Job(workload, key, **job)
         return run
@@ -106,6 +106,15 @@ class SimulatedPrograms:
 
     def printing(self, key: str, text: str) -> Run:
         return self._job(key, work=0.0, output=text.encode())
+
+    def failing(self, key: str, text: str) -> Run:
+        return self._job(key, work=0.0, exit_code=FAILED, output=text.encode())
+
+    def getting_ready(self, key: str) -> Run:
+        return self._job(key, Probe(port=80), ready_seconds=1.0)
+
+    def hanging(self, key: str) -> Run:
+        return self._job(key, Probe(port=80), hangs_seconds=1.0)
 
     def working(self, key: str) -> Run:
         return self._job(key)
@@ -127,7 +136,7 @@ class SimulatedPrograms:
 
 def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
     at_once = Costs(0.0, 0.0, 0.0, 0.0, 0.0)
-    able = Capabilities(max_servers_per_workload=4, measures=True, profiles=True)
+    able = Capabilities(4, measures=True, profiles=True, probes=True, probes_running=True)
     cluster = SimulatedCluster(
         EventLoop(), Undisturbed(), [make_server("a")], costs=at_once, capabilities=able
     )

@@ -80,7 +80,8 @@ def _dry_run() -> str:
         explanations.decision(made).as_json()
         for made in story.manager.preview(rate("encode", 120.0), story.now)
     ]
-    preview = {"name": "encode", "created": True, "decisions": decisions}
+    submitted = {"name": "encode", "outcome": "created", "run": 1, "created": True}
+    preview = {**submitted, "warnings": [], "decisions": decisions}
     return submit.previews_text([preview])
 
 
@@ -130,6 +131,34 @@ def test_top_keeps_to_its_width_and_cuts_what_it_must() -> None:
     assert "…" in lines[1]
     assert "200/s" in lines[1]
     assert "75% !" in lines[1]
+
+
+def _told(name: str, **changed: object) -> str:
+    story, workload = STORIES[name]()
+    explanation = story.explain(workload)
+    return explanation_text({**explanation, "workload": {**explanation["workload"], **changed}})
+
+
+def test_what_its_user_or_its_schedule_wants_is_told_first() -> None:
+    paused = _told("waiting-for-room", paused=True)
+    assert paused.startswith("third waits: it is suspended by its user.\n")
+    assert "Why it waits" not in paused
+    due = _told("waiting-for-room", due_at="2026-11-23T02:00:00.000Z", reason="scheduled")
+    assert due.startswith("third waits for its schedule: 2026-11-23 02:00:00Z.\n")
+    unready = _told("placed", ready=False)
+    assert "runs on server0, but is not ready" in unready
+    resumes = _told("suspended", paused=True)
+    assert "Resumes:    wharfinger resume filler" in resumes
+
+
+def test_top_tells_who_is_throttled() -> None:
+    story, _ = suspended()
+    (_, shown), *_ = story.usage().values()
+    throttled = {"name": "throttled_share", "value": 0.42, "source": "CPU quota", "trusted": False}
+    row = {**shown, "cpus_used": 0.3, "measured": [*shown["measured"], throttled]}
+    header, line = top.rows_text([row]).splitlines()
+    assert line[header.index("THROTTLED") :].split()[0] == "42%"
+    assert "CPU quota" not in top.rows_text([row], wide=True)
 
 
 if __name__ == "__main__":

@@ -46,8 +46,9 @@ def test_an_idle_manager_is_small_and_asleep(manager: LiveManager):
 
 
 def test_ready_is_the_last_line_and_comes_when_it_answers(manager: LiveManager):
+    quiet = ("--log", "none", "--log-level", "error")
     process = subprocess.Popen(
-        [sys.executable, "-m", "wharfinger", "up", "--state", str(manager.state)],
+        [sys.executable, "-m", "wharfinger", "up", "--state", str(manager.state), *quiet],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -58,7 +59,9 @@ def test_ready_is_the_last_line_and_comes_when_it_answers(manager: LiveManager):
     assert Client(manager.state).get("status")["pid"] == process.pid
     process.send_signal(signal.SIGINT)
     out, errors = process.communicate(timeout=20)
-    assert (process.returncode, out, errors) == (0, "", "")
+    # Tests that run beside this one have managers of the same CPUs, of which it warns.
+    own = [line for line in errors.splitlines() if "another manager" not in line]
+    assert (process.returncode, out, own) == (0, "", [])
 
 
 def test_a_killed_managers_socket_and_lock_are_taken_over(manager: LiveManager):

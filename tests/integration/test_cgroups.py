@@ -21,6 +21,7 @@ from wharfinger.host.cgroups import (
     find_hierarchies,
 )
 from wharfinger.host.cgroups.group import Freezer, kill_until_empty
+from wharfinger.monitor.counters import throttled_periods
 
 pytestmark = pytest.mark.root
 
@@ -46,10 +47,21 @@ HOLD_MEMORY = (
 
 
 def _limits(
-    millicpus: int = 500, memory: int = 256 * MEBIBYTE, *, best_effort: bool = False
+    millicpus: int = 500,
+    memory: int = 256 * MEBIBYTE,
+    *,
+    best_effort: bool = False,
+    latency_critical: bool = False,
 ) -> Limits:
     cpus = (min(os.sched_getaffinity(0)),)
-    return Limits(millicpus, best_effort, memory, cpus=cpus, max_processes=MAX_PROCESSES)
+    return Limits(
+        millicpus,
+        best_effort,
+        memory,
+        cpus=cpus,
+        max_processes=MAX_PROCESSES,
+        latency_critical=latency_critical,
+    )
 
 
 def _wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -127,6 +139,30 @@ def test_a_quota_limits_cpu_time(control: CgroupControl, start) -> None:
     assert before is not None
     assert used is not None
     assert 0 < used - before < 0.5 * elapsed  # 0.2 was asked for
+
+
+def test_a_short_quota_is_kept_too_and_its_throttling_is_counted(
+    control: CgroupControl, start
+) -> None:
+    _needs(Means.QUOTA in control.means, "CPU quota")
+    group = control.create("s", "short", _limits(200, latency_critical=True))
+    process = start(group, *BUSY)
+    _wait_for(lambda: process.pid in group.pids(), "the program is in its group")
+    stat = str(group.paths["cpu"] / "cpu.stat")
+    began, before = time.monotonic(), group.usage().cpu_seconds
+    _wait_for(lambda: time.monotonic() - began > 1.0, "a second")
+    used, elapsed = group.usage().cpu_seconds, time.monotonic() - began
+    assert before is not None
+    assert used is not None
+    assert 0 < used - before < 0.5 * elapsed  # 0.2 was asked for
+    counted = throttled_periods(stat)
+    assert counted is not None
+    periods, throttled = counted
+    assert periods > 15, "a second has 50 periods of 20 ms"
+    assert throttled > 0
+    for millicpus in (1, 50, 900, 100):
+        assert group.resize(_limits(millicpus, latency_critical=True)) is None
+    assert group.resize(_limits(100)) is None, "and back to the usual period"
 
 
 def test_a_quota_moves_while_the_program_runs(control: CgroupControl, start) -> None:
@@ -257,7 +293,7 @@ def test_removal_waits_for_emptiness_and_leaves_nothing(control: CgroupControl, 
     assert not _groups(control)
     control.close()
     assert not any(claim.base.exists() for claim in control.claims)
-    assert group.usage() == (None, None, None)
+    assert group.usage() == (None, None, None, None)
     assert group.out_of_memory_kills() is None
     assert group.kill_all()
 

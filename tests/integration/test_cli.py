@@ -16,6 +16,7 @@ import pytest
 
 from tests.support import wait_until
 from tests.support.live import LiveManager, as_file, manifest, processes_with
+from tests.support.local import without_loader
 from wharfinger.cli import format as fmt
 
 
@@ -41,12 +42,11 @@ def shell(name: str, script: str, **spec: Any) -> dict[str, Any]:
 
 def test_a_day_in_the_life_of_a_user(manager: LiveManager):
     assert manager.submit(shell("ok", "echo hello; exit 0")) == "workload/ok created\n"
-    assert manager.submit(shell("ok", "echo hello; exit 0")) == "workload/ok unchanged\n"
     found = manager.wait_for_all()
     assert (found["ok"]["phase"], found["ok"]["exit_code"]) == ("completed", 0)
     assert manager.run("logs", "ok") == "hello\n"
     table = manager.run("get", "workloads").splitlines()
-    assert table[0].split()[:3] == ["NAME", "TYPE", "PHASE"]
+    assert table[0].split()[:3] == ["NAME", "TYPE", "STATUS"]
     assert table[1].split()[:3] == ["ok", "batch", "completed"]
     assert manager.run("delete", "ok") == "workload/ok deleted\n"
     assert manager.run("get", "workloads") == ""
@@ -146,13 +146,33 @@ def test_explain_and_describe_tell_an_operator_everything(manager: LiveManager):
     everything = manager.run("explain", "big", "-o", "wide")
     assert "All that was decided, with the numbers" in everything
     described = manager.run("describe", "workload", "big")
-    assert re.search(r"Phase: +running", described)
+    assert re.search(r"Status: +running", described)
     assert "workingDir:" in described
     server = manager.run("describe", "server", "one")
     assert f"{fmt.number(found['big']['cpus'])} of 1 allocated" in server
     assert "big" in server
     records = json.loads(manager.run("explain", "waits", "-o", "json"))
     assert records["waiting"]["now"][0]["candidates"][0]["name"] == "one"
+
+
+def test_what_a_target_sizes_takes_changed_memory_and_says_that_changed_cpu_has_no_effect(
+    manager: LiveManager,
+):
+    ticks = "i=0; while true; do i=$((i+1)); echo done=$i; sleep 0.2; done"
+    progress = {"progress": {"regex": "done=([0-9]+)"}}
+    target = {"target": {"rate": "5/s"}, "measure": progress, "profile": {"mode": "none"}}
+    manager.submit(shell("sized", ticks, **target))
+    found = manager.wait_for(lambda found: found["sized"]["phase"] == "running")
+    assert manager.run("update", "sized", "--memory", "80Mi") == "workload/sized updated\n"
+    manager.wait_for(
+        lambda found: (
+            found["sized"]["memory_bytes"] == 80 * 2**20 and found["sized"]["phase"] == "running"
+        )
+    )
+    out = manager.run("update", "sized", "--cpu", "900m")
+    assert "workload/sized updated, but resources.cpu (0.9) does not change its CPU" in out
+    after = json.loads(manager.run("get", "workloads", "sized", "-o", "json"))[0]
+    assert after["cpus"] == found["sized"]["cpus"]
 
 
 def test_a_running_workload_is_changed_in_place(manager: LiveManager):
@@ -190,11 +210,12 @@ def test_deleting_waits_until_the_stopped_are_gone(manager: LiveManager):
     manager.submit(shell("a", "sleep 60", type="best-effort"), shell("b", "true"))
     manager.wait_for(lambda f: (f["a"]["phase"], f["b"]["phase"]) == ("running", "completed"))
     assert manager.run("delete", "--all", "--phase", "ended") == "workload/b deleted\n"
-    assert manager.run("delete", "a", "--wait") == "workload/a stopped\n"
-    assert manager.workloads()["a"]["phase"] == "revoked"
+    assert manager.run("delete", "a", "--wait") == "workload/a deleted\n"
+    assert manager.workloads() == {}
+    manager.submit(shell("a", "true"))
     errors = manager.run("delete", "a", "nobody", status=1)
     assert errors == "wharfinger: no workload 'nobody'\n"
-    assert manager.workloads() == {}
+    manager.wait_for(lambda found: found == {})
 
 
 def test_lists_come_in_every_form(manager: LiveManager):
@@ -260,10 +281,11 @@ def test_a_thousand_workloads_come_in_one_file(manager: LiveManager):
     assert queues[0]["length"] == 1000
 
 
-def test_what_a_workload_says_commands_no_terminal(manager: LiveManager):
+def test_what_a_workload_says_commands_no_terminal(manager: LiveManager, tmp_path: Path):
     document = shell("a", "true")
     document["metadata"]["labels"] = {"team": "web"}
-    document["spec"]["run"]["command"] = ["/no/such\x1b]0;owned\x07program"]
+    program = without_loader(tmp_path / "no\x1b]0;owned\x07program")
+    document["spec"]["run"]["command"] = [str(program)]
     manager.submit(document)
     manager.wait_for_all()
     for command in (["get", "workloads", "-o", "wide"], ["describe", "workload", "a"],
@@ -297,7 +319,7 @@ def test_progress_is_shown_on_a_terminal_only(manager: LiveManager, tmp_path: Pa
         os.close(ours)
         out, _ = process.communicate(timeout=30)
     assert process.returncode == 0
-    assert b"0 of 1 ended" in shown
+    assert b"0 of 1 done" in shown
     assert b"\x1b" not in out.encode()
 
 

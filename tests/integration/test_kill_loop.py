@@ -86,7 +86,7 @@ class Users:
         if live and self.chance.random() < 0.25:
             name = self.chance.choice(live)
             self.book.revoked.add(name)
-            self.calls.append((self.manager.popen("delete", name), set()))
+            self.calls.append((self.manager.popen("stop", name), set()))
 
     def hang_up(self) -> None:
         """Note which answers have come; the others are given up."""

@@ -4,10 +4,12 @@ Order of effect only, with wide margins: that CPU comes and goes, who gives way,
 whom. The manager is the real one; its patience alone is shortened.
 """
 
+import hashlib
 import json
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -92,10 +94,18 @@ def two_servers() -> str:
 
 
 def hashing(name: str, rate: str = "1/s", **spec: Any) -> dict[str, Any]:
-    """CPU-bound; about a hundred steps a second on one CPU."""
+    """CPU-bound; about a thousand steps a second on one CPU."""
     command = (sys.executable, "-c", HASHING)
     spec = {"target": {"rate": rate}, "measure": LINES, "profile": {"mode": "none"}, **spec}
     return manifest(name, *command, **spec)
+
+
+def hashed_in_a_cpu_second() -> float:
+    """Steps of ``HASHING`` by CPU time, so that others on the machine do not change it."""
+    steps, begun = 200, time.process_time()
+    for _ in range(steps):
+        hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2000)
+    return steps / (time.process_time() - begun)
 
 
 def filler(name: str) -> dict[str, Any]:
@@ -164,8 +174,8 @@ def follows_its_load(manager: LiveManager, workload: dict[str, Any]) -> None:
 
     manager.wait_for(gives_back, 60)
     explained = manager.run("explain", "pages")
-    assert "target missed at" in explained
-    assert "target kept" in explained
+    assert "raised from" in explained
+    assert "reduced from" in explained
 
 
 def test_a_server_is_given_cpu_under_load_and_gives_it_back(start: Start) -> None:
@@ -230,12 +240,11 @@ def test_a_restartable_workload_is_moved_when_nothing_helps_where_it_is(start: S
     manager.submit(wanted)
     found = manager.wait_for(lambda found: runs(found["wanted"]))
     assert found["wanted"]["servers"] == taken
-    manager.run("delete", "blocker")
+    manager.run("stop", "blocker")
     manager.wait_for(lambda found: found["blocker"]["phase"] == "revoked")
 
-    # About 0.6 CPU: twice what is left there, and well within an empty server.
-    rate = 0.6 * rate_of(found["wanted"]) / found["wanted"]["cpus"]
-    manager.run("update", "wanted", "--rate", f"{rate:.0f}/s")
+    # Twice what is left there, and well within an empty server.
+    manager.run("update", "wanted", "--rate", f"{0.6 * hashed_in_a_cpu_second():.0f}/s")
     moved = manager.wait_for(
         lambda found: found["wanted"]["servers"] != taken and runs(found["wanted"]), 60
     )
@@ -360,8 +369,13 @@ def test_what_runs_is_left_alone_by_a_manager_that_recommends(start: Start) -> N
     manager.options = (*manager.options, "--mode", "recommend")
     manager.start()
     manager.run("update", "wanted", "--rate", f"{rate_of(found['wanted']) * 4:.0f}/s")
-    left = manager.wait_for(lambda found: found["wanted"]["reason"] == "recommended", 60)
+    # Before the update it may have recommended to give CPU back.
+    left = manager.wait_for(
+        lambda found: (
+            found["wanted"]["reason"] == "recommended"
+            and "recommended: raised from" in manager.run("explain", "wanted")
+        ),
+        60,
+    )
     assert left["wanted"]["cpus"] == given
-    explained = manager.run("explain", "wanted")
-    assert "recommended" in explained
-    assert "target missed" in explained
+    assert left["wanted"]["starts"] == 1

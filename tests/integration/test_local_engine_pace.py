@@ -147,7 +147,9 @@ def test_what_drives_a_load_is_not_held_to_a_share(tmp_path: Path) -> None:
         assert 2 * (cpu_seconds(cluster, "k") - before) < 0.5
         cluster.perform(act.StopWorkload("k", 0.0))
         finished(cluster, "k")
-        cluster.wait_until(lambda: not run_dir.exists(), "its load's end with it")
+        cluster.wait_until(lambda: is_gone(root), "its load's end with it")
+        cluster.perform(act.ForgetWorkload("k"))
+        cluster.wait_until(lambda: not run_dir.exists(), "the end of what its load said")
 
 
 @requires_root

@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import wait_until
 from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
+from tests.support.local import without_loader
 from wharfinger.engines.local import identity_of_directory
 
 CGROUPS = Path("/sys/fs/cgroup")
@@ -144,8 +145,6 @@ def _fill(path: Path) -> None:
 
 HOSTILE = {
     "gone-at-once": ["true"],
-    "no-such-program": ["/no/such/program"],
-    "a-directory": ["/"],
     "prints-binary": ["head", "-c", "100000", "/dev/urandom"],
     "prints-nothing": ["sleep", "0"],
     "floods": ["sh", "-c", "head -c 60000000 /dev/zero"],
@@ -164,13 +163,13 @@ def test_hostile_programs_end_with_their_reason_and_harm_nobody(
     manager.submit(
         manifest("neighbour", "sh", "-c", neighbour),
         *(manifest(name, *command) for name, command in HOSTILE.items()),
+        manifest("no-loader", str(without_loader(tmp_path / "program"))),
     )
     found = manager.wait_for_all()
     outcome = {name: (w["phase"], w["exit_code"]) for name, w in found.items()}
     assert outcome.pop("neighbour") == ("failed", 4)
-    assert outcome.pop("no-such-program") == ("failed", None)
-    assert "/no/such/program" in found["no-such-program"]["message"]
-    assert outcome.pop("a-directory") == ("failed", None)
+    assert outcome.pop("no-loader") == ("failed", None)
+    assert str(tmp_path / "program") in found["no-loader"]["message"]
     assert outcome.pop("kills-itself") == ("failed", None)
     assert found["kills-itself"]["signal"] == 9
     assert set(outcome.values()) == {("completed", 0)}, outcome
@@ -179,12 +178,33 @@ def test_hostile_programs_end_with_their_reason_and_harm_nobody(
     assert kept < 20 << 20
 
 
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+@pytest.mark.parametrize(
+    ("command", "directory", "words"),
+    [
+        ("/no/such/program", "/", "spec.run.command: there is no program '/no/such/program'"),
+        ("/", "/", "spec.run.command: '/' is a directory"),
+        ("true", "/no/such", "spec.run.workingDir: '/no/such' does not exist"),
+    ],
+)
+def test_what_can_not_run_here_is_refused_by_submit(
+    manager: LiveManager, command: str, directory: str, words: str, options: tuple[str, ...]
+) -> None:
+    manager.start()
+    wrong = manifest("wrong", command)
+    wrong["spec"]["run"]["workingDir"] = directory
+    both = as_file(manifest("right", "true"), wrong)
+    errors = manager.run("submit", *options, "-f", "-", text=both, status=2)
+    assert f"workload 'wrong': {words}" in errors
+    assert manager.workloads() == {}, "all or none"
+
+
 def test_one_that_ignores_sigterm_goes_after_its_grace(manager: LiveManager) -> None:
     manager.start()
     script = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
     manager.submit(manifest("stubborn", "sh", "-c", script))
     wait_until(lambda: "ready" in manager.run("logs", "stubborn"), what="the trap is set")
-    manager.run("delete", "stubborn")
+    manager.run("stop", "stubborn")
     found = manager.wait_for_all()
     assert (found["stubborn"]["phase"], found["stubborn"]["signal"]) == ("revoked", 9)
 

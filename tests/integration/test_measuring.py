@@ -14,6 +14,7 @@ from tests.support.live import LiveManager, manifest
 from tests.support.local import finished, is_gone, names, session, start, started
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
+from wharfinger.engines.base import LogChunk
 from wharfinger.engines.local import LocalEngine
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.workload import (
@@ -130,6 +131,17 @@ def test_progress_lines_on_output_and_in_a_file(tmp_path: Path) -> None:
         assert left.value > 1e6 / 21 - 60
 
 
+def test_memory_in_use_leaves_out_the_page_cache(tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(bytes(200 << 20))
+    with session(tmp_path, report_seconds=1.0) as opened:
+        if not opened.engine.capabilities.memory_limit:
+            pytest.skip("no control group of memory here")
+        measured(opened, "reads", f"cat {file} > /dev/null; {COUNTING}", LINES)
+        found = await_reading(opened, "reads", Quantity.MEMORY, positive)
+        assert found.value < 50 << 20
+
+
 def test_one_bad_pattern_harms_only_itself(tmp_path: Path) -> None:
     with session(tmp_path, report_seconds=1.0) as opened:
         hostile = f"while true; do echo {'a' * 60}!; sleep 0.05; done"
@@ -187,6 +199,11 @@ def test_what_nobody_tells_is_cpu_time_and_not_trusted(tmp_path: Path) -> None:
         await_silence(opened, "busy", Quantity.RATE, "spec.measure")
 
 
+def load_log(opened: Session) -> LogChunk:
+    """What the load generator of ``svc`` has said."""
+    return opened.engine.read_log("svc", source="load")
+
+
 def test_a_load_generator_runs_beside_its_service_and_ends_with_it(tmp_path: Path) -> None:
     loads = tmp_path / "state" / ".loads"
     script = "echo rps=120 p99=2.5; exec sleep 300"
@@ -208,6 +225,12 @@ def test_a_load_generator_runs_beside_its_service_and_ends_with_it(tmp_path: Pat
         assert names(loads) == {"svc.1"}
         opened.perform(act.StopWorkload("svc", 0.0))
         finished(opened, "svc")
+        wait_until(lambda: opened.take_in() is None and load_log(opened).ended)
+        assert load_log(opened).data == b"rps=120 p99=2.5\n", "as the service's own output"
+        opened.reopen()
+        wait_until(lambda: opened.take_in() is None and load_log(opened).ended)
+        assert load_log(opened).data == b"rps=120 p99=2.5\n", "another manager has it, too"
+        opened.perform(act.ForgetWorkload("svc"))
         wait_until(lambda: opened.take_in() is None and not loads.exists())
 
 
@@ -225,6 +248,13 @@ def test_a_load_generator_that_ends_is_started_again(tmp_path: Path) -> None:
         wait_until(again, 30.0, "a third run")
         opened.perform(act.StopWorkload("svc", 0.0))
         finished(opened, "svc")
+        opened.take_in()
+        both = load_log(opened).data
+        assert set(both.splitlines()) == {b"ops 120"}
+        opened.reopen()
+        opened.take_in()
+        assert load_log(opened).data == both
+        opened.perform(act.ForgetWorkload("svc"))
         wait_until(lambda: opened.take_in() is None and not loads.exists())
 
 
@@ -237,6 +267,7 @@ def test_a_load_generators_last_words_are_read(tmp_path: Path) -> None:
         assert await_reading(opened, "svc", Quantity.THROUGHPUT, positive).value == 120
         opened.perform(act.StopWorkload("svc", 0.0))
         finished(opened, "svc")
+        opened.perform(act.ForgetWorkload("svc"))
         wait_until(lambda: opened.take_in() is None and not (tmp_path / "state/.loads").exists())
 
 

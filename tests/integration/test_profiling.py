@@ -62,6 +62,15 @@ def test_performance_follows_the_allocation(profiler: Session, folder: Path) -> 
     assert not found.silent
 
 
+def test_the_most_memory_that_it_used_is_measured(profiler: Session, folder: Path) -> None:
+    if not profiler.engine.capabilities.memory_limit:
+        pytest.skip("no control group of memory here")
+    holding = f"held = bytearray(b'x') * (150 << 20)\n{COUNTING}"
+    found = measured(profiler, ask(profiler, holding, folder=folder, cpus=(500,), seconds=2))
+    assert found.memory_peak_bytes is not None
+    assert 150 << 20 < found.memory_peak_bytes < 300 << 20
+
+
 def test_integer_work_beside_a_busy_program(profiler: Session, folder: Path) -> None:
     """It has the CPU's other part: whether that slows the program is the machine's affair."""
     plan = ask(profiler, COUNTING, INTEGER, folder=folder, cpus=(600,), seconds=10)

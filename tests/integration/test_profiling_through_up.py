@@ -1,7 +1,7 @@
 """A copy leaves nothing behind under a whole manager either, whoever is killed amid it.
 
-The workload itself never starts: it reserves more than there is, so that all that could be
-found is the copy's.
+The workload itself never starts: it reserves more than there is, and is rejected where its target
+is seen to be out of reach, so that all that could be found is the copy's.
 """
 
 import os
@@ -66,6 +66,7 @@ class Copied:
                 run={"command": [self.python, "-c", script], "workingDir": str(self.work)},
                 measure={"progress": {"regex": "done=([0-9]+)"}},
                 profile={"seconds": seconds},
+                onMiss="reject",
             )
         )
 
@@ -86,7 +87,8 @@ class Copied:
 
     def answer(self) -> str:
         """Wait until it is over; what became of it, for people."""
-        self.manager.wait_for(lambda found: found["w"]["phase"] == "queued", 120)
+        over = ("queued", "rejected")
+        self.manager.wait_for(lambda found: found["w"]["phase"] in over, 120)
         return self.manager.run("explain", "w", "-o", "wide")
 
     def leaves_nothing(self) -> None:

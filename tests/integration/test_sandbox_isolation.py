@@ -78,6 +78,25 @@ def test_what_it_does_to_files_is_real_inside_and_nothing_outside(box: Box):
     assert box.leftovers() == []
 
 
+@pytest.mark.root
+def test_folders_beneath_those_of_others_are_written_to(box: Box):
+    os.chown(box.folder, 0, 0)  # It lies in /var/tmp, and home and work lie in it.
+    before = census(box.home)
+    done = attempts(
+        box,
+        """
+        home = os.environ["HOME"]
+        attempt("write", lambda: write("new"))
+        attempt("directory", lambda: os.mkdir("made"))
+        attempt("home", lambda: write(home + "/new"))
+        attempt("from home to work", lambda: os.rename(home + "/new", "made/new"))
+        """,
+    )
+    assert {name for name, result in done.items() if result is not True} == set()
+    assert census(box.home) == before
+    assert box.leftovers() == []
+
+
 def test_absolute_paths_of_the_system_are_safe(box: Box):
     places = [Path("/etc"), Path("/usr/local"), Path("/run")]
     listed = {str(place): (place.stat().st_mtime_ns, sorted(place.iterdir())) for place in places}

@@ -209,7 +209,8 @@ def test_the_load_ends_with_a_service_that_ends_first(box: Box):
 def test_a_load_that_cannot_be_run_is_told_as_such(box: Box):
     done = box.python(SERVE, load_command=("wharfinger-no-such",))
     assert done.returncode == 127
-    assert box.report().reason == "cannot run wharfinger-no-such: No such file or directory"
+    why = "cannot run the load generator wharfinger-no-such: No such file or directory"
+    assert box.report().reason == why
     assert box.leftovers() == []
 
 

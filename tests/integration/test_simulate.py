@@ -44,7 +44,7 @@ def simulated(*arguments: str, **how: str) -> dict[str, Any]:
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, policy: str) -> None:
     """Whatever the hash seed, and whatever was imported before in which order."""
     odd = (
-        "import wharfinger.simulator.oracle.true_numbers, wharfinger.policies.registry\n"
+        "import wharfinger.simulator.oracle.greedy, wharfinger.policies.registry\n"
         "import wharfinger.service\n"
         "import random; random.seed(7)"
     )
@@ -112,7 +112,7 @@ def test_parts_of_a_policy_are_exchanged_and_recorded(tmp_path: Path) -> None:
         for line in map(json.loads, file.read_text().splitlines()[1:])
         if line["kind"] == "ManagerStarted"
     )
-    assert started["settings"]["admission"] == {"name": "fifo", "max_waiting": 9}
+    assert started["settings"]["admission"] == {"name": "fifo", "max_waiting": 9, "backfill": 32}
     assert started["settings"]["adaptation"]["name"] == "by-load"
     assert started["settings"]["contention"] == {"name": "none"}
     assert wharfinger("replay", str(file)).returncode == 0
@@ -125,6 +125,18 @@ def test_it_says_why_a_workload_was_where_it_was() -> None:
     assert found["explanation"]["name"] == first
     stages = [decision["stage"] for decision in found["explanation"]["decisions"]]
     assert stages == ["admission", "placement"]
+
+
+def test_it_says_how_a_workload_was_adjusted_as_the_api_does() -> None:
+    busy = str(Path(__file__).parents[1] / "golden" / "scenarios" / "busy.yaml")
+    call = (busy, "--seed", "2", "--policy", "feedback", "--explain", "shop-01")
+    adjustments = simulated(*call)["explanation"]["workload"]["adjustments"]
+    assert adjustments
+    assert all({"from", "to"} <= set(one) and "source" not in one for one in adjustments)
+    page = wharfinger("simulate", *call)
+    assert page.returncode == 0
+    assert "What was done since it was placed" in page.stdout
+    assert "raised from" in page.stdout
 
 
 def test_pictures_are_drawn(tmp_path: Path) -> None:
@@ -148,6 +160,7 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
         (("synthetic", "--contention", "by-luck"), "there are none, by-source, by-pair, combined"),
         (("synthetic", "--compare", "random,sparrow[a=1,b=2]"), "'a' is not a setting"),
         (("synthetic", "--repeats", "3"), "--repeats is for --compare"),
+        (("synthetic", "--workloads", "999999999"), "--workloads: 999999999 workloads on "),
         (("synthetic", "--servers", "0"), "'0': write a whole number from 1"),
         (("synthetic", "--confidence", "2"), "'2': write a probability"),
         (("synthetic", "--plots", "/dev/null/x"), "--plots /dev/null/x"),

@@ -2,14 +2,16 @@
 
 import os
 import resource
+import struct
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.supervised import Run, Runs, launcher_script, until
-from wharfinger.host.run_dir import read_output
+from wharfinger.host.run_dir import output_offset_at, output_times, read_output
 from wharfinger.host.supervisor import SupervisorStatus
 
 NUMBERS = b"".join(b"%d\n" % number for number in range(1, 100001))
@@ -68,6 +70,42 @@ def test_a_flood_never_exceeds_its_cap_while_it_lasts(run: Run) -> None:
         seen.append(max(sizes, default=0))
     assert max(seen) <= cap_bytes // 2
     assert run.record().exit is not None
+
+
+def test_output_has_its_times(run: Run, tmp_path: Path) -> None:
+    # One for each line: a reader that opens one again meets its former writer.
+    gates = [tmp_path / "gate1", tmp_path / "gate2"]
+    for gate in gates:
+        os.mkfifo(gate)
+    waits = [f"read line < {gate}" for gate in gates]
+    run.sh(f"echo first; {waits[0]}; echo second; {waits[1]}; echo third")
+    before = time.time()
+    for word, gate in zip((b"first\n", b"second\n"), gates, strict=True):
+        until(lambda word=word: run.output().endswith(word))
+        opened_at = time.time()
+        until(lambda opened_at=opened_at: time.time() > opened_at + 0.2)  # past the index's gap
+        gate.write_text("go\n")
+    run.end()
+    times = output_times(run.run_dir)
+    assert [at for at, _ in times] == [0, 6, 13]
+    assert before - 1 < times[0][1] < times[1][1] < times[2][1] <= time.time()
+    for at, when in times:
+        assert output_offset_at(run.run_dir, when) == at
+    assert output_offset_at(run.run_dir, time.time()) == len(run.output())
+    assert output_times(run.run_dir, 7, 3) == [times[1]]
+
+
+def test_the_index_of_times_goes_with_its_segment_and_stays_small(run: Run) -> None:
+    run.launch("seq", "1", "3000000", log_cap_bytes=16384)
+    run.end()
+    segments = {path.name.partition(".")[2] for path in run.run_dir.glob("output.*")}
+    indexes = {path.name.partition(".")[2]: path for path in run.run_dir.glob("times.*")}
+    assert set(indexes) == segments
+    for start, index in indexes.items():
+        entries = index.read_bytes()
+        assert struct.unpack_from("<Q", entries)[0] == int(start), "each tells of its own beginning"
+        assert len(entries) % 16 == 0
+    assert sum(path.stat().st_size for path in indexes.values()) < 1024
 
 
 def test_a_program_that_closes_its_output_runs_on_at_no_cost(run: Run, tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.support.cluster import Cluster, server, workload
+from tests.support.cluster import MIB, server, workload
 from tests.support.courses import curve
 from tests.support.drawn import (
     ABLE,
-    NAMES,
+    ANY_NAMES,
+    DEMANDING,
     POLICIES,
     SERVERS,
     SPREADING,
@@ -30,12 +31,13 @@ from tests.support.histories import (
     recommended_only,
 )
 from tests.support.spreading import policy_named
+from tests.support.watched import WatchedCluster
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_state
 from wharfinger.core.lifecycle import ON_SERVER, Phase
 from wharfinger.core.pipeline import Mode
-from wharfinger.core.state import is_violated
+from wharfinger.core.state import WorkloadRecord
 from wharfinger.errors import Conflict
 from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
 from wharfinger.model.interference import SharedResource
@@ -45,6 +47,7 @@ from wharfinger.model.profile import Entry, Estimate, Measurements
 from wharfinger.model.view import Capabilities
 from wharfinger.native import least_loaded
 from wharfinger.policies.adaptation.slack import TargetSettings
+from wharfinger.runtime.requests import RequestOutcome, application, submission
 
 LONGEST_SUSPENSION = TargetSettings().max_suspension_seconds
 SCORES = st.dictionaries(
@@ -87,8 +90,10 @@ class AnyHistory(RuleBasedStateMachine):
         policy=st.sampled_from(POLICIES), able=ABLE, amid=st.sampled_from([None, True, False])
     )
     def begin(self, policy: str, able: Capabilities, amid: bool | None) -> None:
-        self.cluster = Cluster(policy, keep_ended=5, able=able)
+        self.cluster = WatchedCluster(policy, keep_ended=5, able=able)
         self.acknowledged: set[str] = set()
+        self.deleted: set[str] = set()
+        self.expiring: set[str] = set()
         if amid is not None:
             self._begin_amid_things(profiled=amid)
         self.running: set[str] = set()
@@ -144,23 +149,33 @@ class AnyHistory(RuleBasedStateMachine):
 
     # --- clients ---
 
-    @rule(submitted=WORKLOADS)
+    @rule(submitted=st.one_of(WORKLOADS, DEMANDING, DEMANDING))
     def submit(self, submitted) -> None:
         try:
-            new = self.cluster.manager.check_submission(submitted)
+            new = submission(self.cluster.manager, submitted).created
         except Conflict:
             return
         if new:
             self.tell_as_previewed(ev.WorkloadSubmitted(submitted))
             self.acknowledged.add(submitted.name)
 
-    @rule(changed=WORKLOADS)
+    @rule(changed=st.one_of(WORKLOADS, DEMANDING))
     def update(self, changed) -> None:
         record = self.cluster.manager.state.workloads.get(changed.name)
         if record is None or record.ended or record.revoking:
             return
-        if record.workload.type == changed.type:
+        if record.workload.type == changed.type and record.workload.array == changed.array:
             self.tell_as_previewed(ev.WorkloadUpdated(changed))
+
+    @rule(applied=DEMANDING)
+    def apply(self, applied) -> None:
+        """Created, updated, replaced, run again, or left as it is."""
+        acknowledged, requests = application(self.cluster.manager, applied)
+        self.cluster.tell(*requests)
+        record = self.cluster.manager.state.workloads[applied.name]
+        if acknowledged.outcome is RequestOutcome.REPLACED and not record.ended:
+            assert applied in (record.workload, record.resubmitted)
+        self.acknowledged.add(applied.name)
 
     def tell_as_previewed(self, request: ev.WorkloadSubmitted | ev.WorkloadUpdated) -> None:
         """A preview changes nothing, and is of just what is decided then."""
@@ -180,7 +195,7 @@ class AnyHistory(RuleBasedStateMachine):
         waits = cluster.record(name).phase is Phase.QUEUED
         assert not further or (waits and all(d.stage is Stage.PLACEMENT for d in further))
 
-    @rule(name=NAMES)
+    @rule(name=ANY_NAMES)
     def delete(self, name: str) -> None:
         record = self.cluster.manager.state.workloads.get(name)
         if record is None:
@@ -191,12 +206,41 @@ class AnyHistory(RuleBasedStateMachine):
         elif not record.revoking:
             self.cluster.tell(ev.WorkloadRevoked(name))
 
+    @rule(name=ANY_NAMES)
+    def delete_at_once(self, name: str) -> None:
+        """It is forgotten as soon as it has ended."""
+        record = self.cluster.manager.state.workloads.get(name)
+        if record is not None and not record.ended:
+            self.deleted.add(name)
+            self.cluster.tell(ev.WorkloadRevoked(name, forget=True))
+
+    @rule(name=ANY_NAMES, kind=st.sampled_from(["restart", "suspend", "resume"]))
+    def request(self, name: str, kind: str) -> None:
+        record = self.cluster.manager.state.workloads.get(name)
+        if record is None or record.ended or record.revoking:
+            return
+        if kind == "restart":
+            self.cluster.tell(ev.RestartRequested(name))
+        elif kind == "resume":
+            self.cluster.tell(ev.ResumeRequested(name))
+        elif self.cluster.able.suspend:
+            self.cluster.tell(ev.SuspendRequested(name))
+
+    @rule(name=SERVERS, drain=st.booleans(), ends=st.booleans())
+    def cordon(self, name: str, drain: bool, ends: bool) -> None:
+        state = self.cluster.manager.state
+        if ends and name in state.cordoned:
+            self.cluster.tell(ev.ServerUncordoned(name))
+        elif name in state.servers:
+            self.cluster.tell(ev.ServerCordoned(name, drain))
+            assert not state.servers[name].accepting
+
     # --- the engine: any report about any key that was ever asked about, true or stale ---
 
     @precondition(lambda self: self.cluster.asked)
     @rule(
         data=st.data(),
-        kind=st.integers(0, 10),
+        kind=st.integers(0, 12),
         code=st.sampled_from([0, 1, None]),
         measured=MEASURED,
         known=CLASSIFIED,
@@ -217,6 +261,8 @@ class AnyHistory(RuleBasedStateMachine):
             ev.ProfilingFailed(key, "nothing"),
             ev.WorkloadClassified(key, known),
             ev.ClassificationFailed(key, "no estimator"),
+            ev.ReadinessChanged(key, ready=True),
+            ev.ReadinessChanged(key, ready=False, reason="no answer"),
         ][kind]
         self.cluster.tell(event)
 
@@ -282,18 +328,22 @@ class AnyHistory(RuleBasedStateMachine):
         unsettled = [name for name in view.names if view.unsettled[view.row(name)]]
         assert residency.columns.unsettled() == unsettled
         residents = (record for name in unsettled for record in residency.residents_of(name))
-        stale = [r.performance.measured_at + STALE_SECONDS for r in residents if is_violated(r)]
+        off = [r for r in residents if r.tracking is not None and r.tracking.violating]
+        stale = [r.performance.measured_at + STALE_SECONDS for r in off]
         assert residency.stale_at(now) == min(
             [*stale, now + STALE_SECONDS] if stale else [], default=None
         )
 
     @invariant()
     def no_acknowledged_workload_is_lost(self) -> None:
-        kept = set(self.cluster.manager.state.workloads)
-        forgotten = self.acknowledged - kept
+        workloads = self.cluster.manager.state.workloads
+        kept = {name for name, record in workloads.items() if not record.forget}
+        forgotten = self.acknowledged - set(workloads) - self.deleted - self.expiring
         ended = {r.name for r in self.cluster.manager.state.workloads.values() if r.ended}
         assert not forgotten or len(ended) == 5, "only the oldest ended ones may go"
         self.acknowledged = kept
+        self.deleted &= set(workloads)
+        self.expiring = {r.name for r in workloads.values() if _expires(r)}
 
     @invariant()
     def nobody_waits_for_servers_that_have_room(self) -> None:
@@ -323,11 +373,11 @@ class AnyHistory(RuleBasedStateMachine):
     def nobody_is_suspended_without_a_reason(self) -> None:
         """When its time has come and nobody beside it misses a target, it goes on."""
         cluster = self.cluster
-        if not cluster.manager.state.synced or cluster.mode is Mode.RECOMMEND:
+        if not cluster.manager.state.synced or cluster.mode is not Mode.ACT:
             return
         due = cluster.manager.wake_at(cluster.now)
         for record in cluster.manager.state.workloads.values():
-            if record.phase is Phase.SUSPENDED and not record.revoking:
+            if record.phase is Phase.SUSPENDED and not (record.revoking or record.paused):
                 assert due is not None
                 assert due <= max(cluster.now, record.phase_since + LONGEST_SUSPENSION)
 
@@ -336,7 +386,7 @@ class AnyHistory(RuleBasedStateMachine):
     def in_the_end_all_that_is_suspended_goes_on(self) -> None:
         """Woken when it asks to be, a manager comes to rest with nobody suspended."""
         cluster = self.cluster
-        if cluster.mode is Mode.RECOMMEND:
+        if cluster.mode is not Mode.ACT:
             return
         for _ in range(100):
             due = cluster.manager.wake_at(cluster.now)
@@ -347,7 +397,11 @@ class AnyHistory(RuleBasedStateMachine):
         else:
             raise AssertionError("it asks to be woken forever")
         left = cluster.manager.state.workloads.values()
-        assert not [r.name for r in left if r.phase is Phase.SUSPENDED and not r.revoking]
+        assert not [
+            r.name
+            for r in left
+            if r.phase is Phase.SUSPENDED and not (r.revoking or r.paused or r.stop_reason)
+        ]
 
     def teardown(self) -> None:
         if not hasattr(self, "cluster"):
@@ -370,6 +424,13 @@ def _ranked_alike(decision: Decision) -> Decision:
     return replace(decision, candidates=tuple(candidates))
 
 
+def _expires(record: WorkloadRecord) -> bool:
+    return any(
+        each is not None and each.ttl_after_finished_seconds is not None
+        for each in (record.workload, record.resubmitted)
+    )
+
+
 def _sample(key: str, pace: float | None) -> Sample:
     if pace is None:
         return Sample(key)
@@ -377,6 +438,7 @@ def _sample(key: str, pace: float | None) -> Sample:
         Quantity.RATE: Reading(100.0 * pace, "progress lines"),
         Quantity.REMAINING: Reading(300.0 / max(pace, 0.01), "progress lines"),
         Quantity.CPU: Reading(pace, "CPU time", trusted=False),
+        Quantity.MEMORY: Reading(400.0 * MIB * pace, "its control group", trusted=False),
     }
     return Sample(key, readings)
 
@@ -386,8 +448,12 @@ class AnySpreadHistory(AnyHistory):
 
     @initialize(policy=st.sampled_from(SPREADING), able=ABLE)
     def begin(self, policy: str, able: Capabilities) -> None:
-        self.cluster = Cluster(policy, keep_ended=5, able=replace(able, max_servers_per_workload=3))
+        self.cluster = WatchedCluster(
+            policy, keep_ended=5, able=replace(able, max_servers_per_workload=3)
+        )
         self.acknowledged: set[str] = set()
+        self.deleted: set[str] = set()
+        self.expiring: set[str] = set()
         self._begin_amid_things(profiled=False)
 
     @rule(pace=st.sampled_from([0.1, 0.3, 0.6, 0.8, 1.5]))

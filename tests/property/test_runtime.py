@@ -16,16 +16,27 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Core
+from wharfinger.core.state import WorkloadRecord
 from wharfinger.errors import Conflict, NotFound, OutOfSpace
-from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
+from wharfinger.model.workload import (
+    Reservation,
+    Restart,
+    RestartPolicy,
+    Run,
+    Workload,
+    WorkloadType,
+)
 from wharfinger.policies.registry import make_policy
+from wharfinger.runtime.requests import RequestOutcome
 from wharfinger.runtime.runtime import Retention, Runtime
 from wharfinger.store.base import NewEntry
 from wharfinger.store.sqlite import SqliteStore
 from wharfinger.testing import EngineFaults, FaultyEngine, MemoryCluster, MemoryEngine
 
 NAMES = st.sampled_from([f"w{i}" for i in range(10)])
+POLICIES = st.sampled_from([RestartPolicy.NEVER, *RestartPolicy])
 COMMANDS = st.sampled_from([("true",), ("exit", "3"), ("sleep", "5"), ("serve",), ("missing",)])
+RESTARTS = 3
 FAULTS = EngineFaults(delay=0.2, duplicate=0.2, reorder=0.2, refuse=0.1, crash=0.1)
 
 
@@ -55,6 +66,8 @@ class AnyFailure(RuleBasedStateMachine):
         self.cluster = MemoryCluster()
         self.random = Random(seed)
         self.acknowledged: dict[str, Workload] = {}
+        self.stopped: set[str] = set()
+        self.starts_at_stop: dict[str, int] = {}
         self.runtime = self._open()
 
     def _open(self) -> Runtime:
@@ -72,25 +85,82 @@ class AnyFailure(RuleBasedStateMachine):
 
     # --- users ---
 
-    @rule(name=NAMES, command=COMMANDS, cpu=st.sampled_from([500, 1500, 9000]))
-    def submit(self, name: str, command: tuple[str, ...], cpu: int) -> None:
-        workload = Workload(
-            name, WorkloadType.BATCH, Run(command), reservation=Reservation(cpu, 2**20)
-        )
+    @rule(
+        name=NAMES,
+        command=COMMANDS,
+        cpu=st.sampled_from([500, 1500, 9000]),
+        policy=POLICIES,
+        once=st.booleans(),
+        limit=st.sampled_from([None, 40.0]),
+    )
+    def submit(
+        self,
+        name: str,
+        command: tuple[str, ...],
+        cpu: int,
+        policy: RestartPolicy,
+        once: bool,
+        limit: float | None,
+    ) -> None:
+        run = Run(command, restart=Restart(policy, RESTARTS), time_limit_seconds=limit)
+        workload = Workload(name, WorkloadType.BATCH, run, reservation=Reservation(cpu, 2**20))
+        before = self._record(name)
         try:
-            self.runtime.submit([workload])
+            [acknowledged] = self.runtime.submit([workload], once=once)
         except Conflict:
             assert name in self.acknowledged
         except OutOfSpace:
             assert self.store.full
         else:
             self.acknowledged[name] = workload
+            record = self.runtime.manager.find(name)
+            again = (RequestOutcome.RUNS_AGAIN, RequestOutcome.CREATED)
+            assert before is None or not before.ended or not once or not acknowledged.created
+            assert acknowledged.outcome not in again or record.workload == workload
+            assert acknowledged.outcome in (*again, RequestOutcome.UNCHANGED) or (
+                record.resubmitted == workload
+            )
+            if acknowledged.created:
+                self.stopped.discard(name)
+
+    @rule(name=NAMES)
+    def stop(self, name: str) -> None:
+        """Once that is acknowledged, it is started no more, whoever asks the engine again."""
+        try:
+            self.runtime.stop(name)
+        except NotFound:
+            assert name not in self.acknowledged
+        except OutOfSpace:
+            assert self.store.full
+        else:
+            self.stopped.add(name)
+
+    @rule(name=NAMES)
+    def restart(self, name: str) -> None:
+        ended = (record := self._record(name)) is not None and record.ended
+        try:
+            self.runtime.restart(name)
+        except (NotFound, Conflict, OutOfSpace):
+            return
+        if ended:
+            self.stopped.discard(name)
+
+    @rule(name=NAMES, resumes=st.booleans())
+    def suspend(self, name: str, resumes: bool) -> None:
+        try:
+            (self.runtime.resume if resumes else self.runtime.suspend)(name)
+        except (NotFound, Conflict, OutOfSpace):
+            return
+
+    def _record(self, name: str) -> WorkloadRecord | None:
+        return self.runtime.manager.state.workloads.get(name)
 
     @rule(name=NAMES)
     def delete(self, name: str) -> None:
         try:
-            if self.runtime.delete(name) == "deleted":
-                del self.acknowledged[name]
+            self.runtime.delete(name)
+            self.acknowledged.pop(name, None)
+            self.stopped.discard(name)
         except NotFound:
             assert name not in self.acknowledged
         except OutOfSpace:
@@ -139,10 +209,32 @@ class AnyFailure(RuleBasedStateMachine):
         assert all(count == 1 for count in self.cluster.starts.values())
 
     @invariant()
+    def nothing_is_started_after_its_stop_was_acknowledged(self) -> None:
+        for name in list(self.starts_at_stop):
+            if name not in self.stopped:
+                del self.starts_at_stop[name]
+        for name in self.stopped:
+            uid = self.runtime.manager.find(name).uid
+            starts = [key for key in self.cluster.starts if key.split("-")[0] == str(uid)]
+            before = self.starts_at_stop.setdefault(name, len(starts))
+            assert len(starts) <= before, f"{name} started after its stop: {starts}"
+
+    @invariant()
+    def nothing_is_restarted_more_often_than_its_user_allows(self) -> None:
+        for record in self.runtime.manager.state.workloads.values():
+            assert record.restarts_in_row <= RESTARTS
+
+    @invariant()
     def at_most_one_start_of_each_workload_runs(self) -> None:
+        """Nor of two runs of one name."""
         running = self.cluster.running()
+        named = {}
+        for record in self.runtime.manager.state.workloads.values():
+            runs = (record, *record.previous)
+            named.update({str(run.uid): record.name for run in runs})
         submissions = [key.split("-")[0] for key in running]
-        assert len(submissions) == len(set(submissions)), running
+        names = [named.get(submission, submission) for submission in submissions]
+        assert len(names) == len(set(names)), running
 
     def teardown(self) -> None:
         if not hasattr(self, "runtime"):
@@ -165,9 +257,15 @@ class AnyFailure(RuleBasedStateMachine):
             self.runtime.pump()
         for record in self.runtime.manager.state.workloads.values():
             runs = record.key in self.cluster.running()
-            assert runs == (record.phase is Phase.RUNNING), (record.name, record.phase)
+            alive = record.phase in (Phase.RUNNING, Phase.SUSPENDED)
+            assert runs == alive, (record.name, record.phase)
+            assert record.paused == (record.phase is Phase.SUSPENDED) or not alive, record.name
+            assert record.ended or not record.revoking, record.name
+            assert record.name not in self.stopped or record.ended, record.name
+            assert not (record.ended and record.resubmitted), record.name
             if record.phase in (Phase.COMPLETED, Phase.FAILED) and record.starts:
-                assert record.exit_code is not None
+                ended = record.exit_code is not None or record.signal is not None
+                assert ended or record.reason == "start-failed", record
 
 
 AnyFailure.TestCase.settings = settings(stateful_step_count=40)

@@ -43,7 +43,7 @@ class Api:
         )
         self.runtime.start()
         self._runner = asyncio.Runner()
-        self.driver = Driver(self.runtime, on_fault=self._stop)
+        self.driver = Driver(self.runtime, on_end=self._stop)
         self.app = make_app(self.driver, ManagerProcess(directory, self.now))
         self._runner.run(self._attach())
 

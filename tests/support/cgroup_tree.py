@@ -23,6 +23,7 @@ V2_CORE = {
 }
 V2_CONTROLLERS = {
     "cpu.max": "max 100000",
+    "cpu.max.burst": "0",
     "cpu.weight": "100",
     "cpu.idle": "0",
     "cpuset.cpus": "",
@@ -32,6 +33,7 @@ V2_CONTROLLERS = {
     "memory.swap.max": "max",
     "memory.oom.group": "0",
     "memory.current": "4096",
+    "memory.peak": "12288",
     "memory.events": "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2",
     "pids.max": "max",
 }
@@ -39,6 +41,7 @@ V1 = {
     "cpu": {
         "cpu.cfs_quota_us": "-1",
         "cpu.cfs_period_us": "100000",
+        "cpu.cfs_burst_us": "0",
         "cpu.shares": "1024",
     },
     "cpuacct": {"cpuacct.usage": "2500000000"},
@@ -47,6 +50,7 @@ V1 = {
         "memory.limit_in_bytes": "9223372036854771712",
         "memory.memsw.limit_in_bytes": "9223372036854771712",
         "memory.usage_in_bytes": "8192",
+        "memory.max_usage_in_bytes": "16384",
         "memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 4",
         "memory.stat": "cache 0\nhierarchical_memory_limit 9223372036854771712",
     },

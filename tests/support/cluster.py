@@ -1,7 +1,9 @@
 """A cluster of values for testing the core: it plays client, clock and engine by hand."""
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from random import Random
+
+import numpy as np
 
 from tests.support.spreading import policy_named
 from wharfinger.contention.combined import Combined
@@ -14,6 +16,8 @@ from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.estimation import Profiling, ProfilingPlanner
 from wharfinger.core.settings import CoreSettings
 from wharfinger.core.state import WorkloadRecord, held
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.arrays import Array
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
@@ -21,6 +25,7 @@ from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import FurtherRun, ProfilingPlan
 from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
+from wharfinger.policies.placement.harmony import Harmony
 from wharfinger.testing.contention import answers
 from wharfinger.testing.policy import make_request, make_view
 
@@ -122,8 +127,12 @@ class Cluster:
         self.start()
 
     def make_manager(self, snapshot: bytes | None) -> Core:
+        policy = policy_named(self.policy, self.planner, self.contention, **self.settings)
+        if policy.placement.index() is None:
+            # Whoever places does not look at it; the core keeps it all the same.
+            policy.placement.index = Harmony
         return Core(
-            policy_named(self.policy, self.planner, self.contention, **self.settings),
+            policy,
             state=None if snapshot is None else decode_state(snapshot),
             settings=CoreSettings(keep_ended=self.keep_ended),
             mode=self.mode,
@@ -186,6 +195,10 @@ class Cluster:
                 copies[placement.server] += record.profiling is not None
                 if record.on_server:
                     there[placement.server].append(record)
+            for placement in record.recommended:
+                cpu[placement.server] += placement.allocation.cpu_millicpus
+                memory[placement.server] += placement.allocation.memory_bytes
+                residents[placement.server] += 1
         assert list(cpu.values()) == view.cpu_allocated.tolist()
         assert list(memory.values()) == view.memory_allocated.tolist()
         assert list(residents.values()) == view.residents.tolist()
@@ -214,6 +227,29 @@ class Cluster:
                 row = view.row(server)
                 slowdown = fresh.slowdown_of(row, record.name)
                 assert table.slowdown_of(row, record.name) == slowdown
+        self._check_index()
+
+    def _check_index(self) -> None:
+        """The index of scores answers as one made anew."""
+        view, fresh = self.manager.view, Harmony()
+        if not isinstance(view.index, Harmony) or view.contention.score_columns(0) is None:
+            return
+        known, need = GentleScores(), Allocation(250, MIB)
+        for z in (0.0, 0.8):
+            kept, made = (
+                index.best(view, known, need, z, keep=100) for index in (view.index, fresh)
+            )
+            assert (kept.rows, kept.norms) == (made.rows, made.norms)
+
+
+@dataclass(frozen=True)
+class GentleScores:
+    """Of a newcomer that causes little and tolerates much."""
+
+    tolerated: Array = field(default_factory=lambda: np.full(len(SharedResource), 90.0))
+    tolerated_variance: Array = field(default_factory=lambda: np.full(len(SharedResource), 9.0))
+    caused: Array = field(default_factory=lambda: np.full(len(SharedResource), 10.0))
+    caused_variance: Array = field(default_factory=lambda: np.full(len(SharedResource), 4.0))
 
 
 def running(cluster: Cluster, *names: str) -> None:

@@ -6,9 +6,24 @@ from hypothesis import strategies as st
 
 from tests.support.cluster import workload
 from wharfinger.model.view import Capabilities
-from wharfinger.model.workload import Scale, Target, WorkloadType
+from wharfinger.model.workload import (
+    After,
+    ArrayMember,
+    MissedRun,
+    Probe,
+    Restart,
+    RestartPolicy,
+    Scale,
+    Schedule,
+    Target,
+    Workload,
+    WorkloadType,
+)
 
+MEMBERS = [f"x-{i}" for i in range(4)]
+AT_ONCE = 2
 NAMES = st.sampled_from([f"w{i}" for i in range(12)])
+ANY_NAMES = st.sampled_from([*(f"w{i}" for i in range(8)), *MEMBERS])
 SERVERS = st.sampled_from(["a", "b", "c"])
 POLICIES = ["quasar", "feedback", "least-loaded", "round-robin", "random", "sparrow"]
 SPREADING = ["autoscale", "spreading-by-load", "spreading-by-pace"]
@@ -19,17 +34,26 @@ ABLE = st.builds(
     resize=st.sampled_from([True, True, False]),
     suspend=st.sampled_from([True, True, False]),
     measures=st.booleans(),
+    probes=st.booleans(),
 )
 
 
 def wanted_workload(
-    target: Target | None, *, restartable: bool, servers: int = 1, serves: bool = False, **stated
+    target: Target | None,
+    *,
+    restartable: bool,
+    servers: int = 1,
+    serves: bool = False,
+    elastic: bool = False,
+    lasting: float | None = None,
+    **stated,
 ):
     made = workload(**stated)
     run = replace(made.run, restartable=restartable)
     made = replace(made, run=run, scale=Scale(servers), target=None if made.best_effort else target)
     kind = WorkloadType.LATENCY_CRITICAL if serves and not made.best_effort else made.type
-    return replace(made, type=kind)
+    reservation = replace(made.reservation, elastic_cpu=elastic, elastic_memory=elastic)
+    return replace(made, type=kind, reservation=reservation, expected_seconds=lasting)
 
 
 WORKLOADS = st.builds(
@@ -38,6 +62,8 @@ WORKLOADS = st.builds(
     restartable=st.booleans(),
     servers=st.integers(1, 3),
     serves=st.booleans(),
+    elastic=st.booleans(),
+    lasting=st.sampled_from([None, 5.0, 200.0]),
     name=NAMES,
     millicpus=st.sampled_from([100, 500, 1000, 2500, 9000]),
     memory_mib=st.sampled_from([64, 1024, 4096]),
@@ -45,3 +71,56 @@ WORKLOADS = st.builds(
     best_effort=st.booleans(),
     profile=st.booleans(),
 )
+
+
+def _with_conditions(
+    made: Workload,
+    name: str,
+    restart: Restart,
+    limit: float | None,
+    probed: bool,
+    after: After | None,
+    schedule: Schedule | None,
+    ttl: float | None,
+) -> Workload:
+    """The same with what its user may state about its runs; a member of an array by its name."""
+    ready = Probe(port=1) if probed else None
+    run = replace(made.run, restart=restart, time_limit_seconds=limit, ready=ready)
+    array, _, index = name.partition("-")
+    return replace(
+        made,
+        name=name,
+        run=run,
+        array=ArrayMember(array, int(index), AT_ONCE) if index else None,
+        after=after,
+        schedule=schedule,
+        ttl_after_finished_seconds=ttl,
+    )
+
+
+AWAITED = st.lists(st.sampled_from(["w0", "w1", "x-0", "x"]), max_size=2, unique=True).map(tuple)
+DEMANDING = st.builds(
+    _with_conditions,
+    WORKLOADS,
+    name=ANY_NAMES,
+    restart=st.builds(
+        Restart,
+        st.sampled_from([RestartPolicy.NEVER, *RestartPolicy]),
+        st.sampled_from([0, 2, None]),
+        st.sampled_from([0.0, 1.0, 30.0]),
+    ),
+    limit=st.sampled_from([None, None, 50.0]),
+    probed=st.booleans(),
+    after=st.one_of(st.none(), st.none(), st.builds(After, AWAITED, AWAITED, AWAITED)),
+    schedule=st.one_of(
+        *[st.none()] * 3,
+        st.builds(
+            Schedule,
+            st.sampled_from(["* * * * *", "*/5 * * * *"]),
+            st.just("UTC"),
+            st.sampled_from(MissedRun),
+        ),
+    ),
+    ttl=st.sampled_from([None, None, 0.0, 40.0]),
+)
+"""Workloads whose users have stated all that can be stated about their runs."""

@@ -51,6 +51,7 @@ class LiveManager:
         self.python = python
         self.env = env or {}
         self.process: subprocess.Popen[str] | None = None
+        self.announced: list[str] = []
 
     # --- its process ---
 
@@ -70,12 +71,12 @@ class LiveManager:
         )
         if wait:
             assert self.process.stdout is not None
-            lines = []
+            self.announced = []
             for line in self.process.stdout:
-                lines.append(line)
+                self.announced.append(line)
                 if line.strip() == "ready":
                     return
-            raise AssertionError(f"no manager: {lines} {self.errors()}")
+            raise AssertionError(f"no manager: {self.announced} {self.errors()}")
 
     def kill(self) -> None:
         """End it as a crash would."""
@@ -113,7 +114,7 @@ class LiveManager:
     def popen(self, *arguments: str, text: str | None = None) -> subprocess.Popen[str]:
         """A command of ours, not waited for."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "wharfinger", *arguments, "--state", str(self.state)],
+            [sys.executable, "-m", "wharfinger", "--state", str(self.state), *arguments],
             stdin=subprocess.PIPE if text is not None else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

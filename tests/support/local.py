@@ -1,11 +1,12 @@
 """What tests of the local engine share: an engine, its session, and what it must not leave."""
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -33,12 +34,23 @@ def harness(directory: Path, **options: str | int | None) -> EngineHarness:
 @contextmanager
 def session(directory: Path, **options: str | int | None) -> Iterator[Session]:
     """An engine on ``directory/state``; afterwards nothing of it may be left."""
-    fds = names("/proc/self/fd")
+    gc.collect()  # Else what earlier tests left may be closed, or its number given out, meanwhile.
+    before = descriptors()
     with harness(directory, **options).trial() as opened:
         yield opened
     assert not names(directory / "state")
     assert not groups_of(directory)
-    assert names("/proc/self/fd") == fds
+    left = dict(descriptors().items() - before.items())
+    assert not left, f"descriptors that were not open before: {left}"
+
+
+def descriptors() -> dict[int, str]:
+    """What this process has open, by number."""
+    found = {}
+    for number in map(int, names("/proc/self/fd")):
+        with suppress(FileNotFoundError):  # That of the listing itself.
+            found[number] = str(Path(f"/proc/self/fd/{number}").readlink())
+    return found
 
 
 def names(directory: Path | str) -> set[str]:
@@ -92,6 +104,16 @@ def is_gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
         return True
+
+
+def without_loader(program: Path) -> Path:
+    """An executable that can't be started, which shows only when it is."""
+    data = bytearray(Path("/bin/true").read_bytes())
+    place = data.index(b"/lib")
+    data[place : place + 4] = b"/nil"
+    program.write_bytes(data)
+    program.chmod(0o755)
+    return program
 
 
 def take_cgroups_away(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

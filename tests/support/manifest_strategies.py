@@ -1,20 +1,30 @@
 """Arbitrary valid workloads, as ``load_manifests`` can make them."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
-from wharfinger.manifest import fields, kinds
+from wharfinger.manifest import arrays, fields, kinds, rules
 from wharfinger.model import units
 from wharfinger.model.workload import (
+    After,
     HttpMeasure,
     LatencyBound,
     Measure,
     MetricKind,
+    MissedRun,
     NumberKind,
+    OnMiss,
+    Probe,
     Profile,
     ProfileMode,
     Reservation,
+    Restart,
+    RestartPolicy,
     Run,
     Scale,
+    Schedule,
+    Spread,
     Target,
     Workload,
     WorkloadType,
@@ -35,14 +45,15 @@ directories = st.lists(
 ).map(lambda parts: "/" + "/".join(parts))
 
 
+percentiles = st.floats(1, 100, exclude_max=True)
+
+
 @st.composite
 def targets(draw, kind):
     if kind is WorkloadType.BEST_EFFORT:
         return None
     if kind is WorkloadType.LATENCY_CRITICAL:
-        latency = st.builds(
-            LatencyBound, st.floats(0, 100, exclude_min=True, exclude_max=True), durations
-        )
+        latency = st.builds(LatencyBound, percentiles, durations)
         both = draw(st.sampled_from(["throughput", "latency", "both"]))
         return Target(
             throughput_per_second=draw(rates) if both != "latency" else None,
@@ -55,7 +66,6 @@ def targets(draw, kind):
 patterns = st.sampled_from([r"ops=(\d+)", "(?P<rate>[0-9]+)/s", "a'\"\\n:(.) # "])
 urls = st.sampled_from(["http://127.0.0.1:80/metrics", "https://a.b-c", "http://[::1]:65535/a?b=1"])
 metrics = st.sampled_from(["up", 'http_total{code="200",m="a b"}'])
-percentiles = st.floats(0, 100, exclude_min=True, exclude_max=True)
 plain_kinds = st.sampled_from([MetricKind.COUNTER, MetricKind.GAUGE])
 endpoints = st.builds(HttpMeasure, urls, st.none() | metrics, plain_kinds) | st.builds(
     HttpMeasure, urls, metrics, st.just(MetricKind.HISTOGRAM), st.none() | percentiles
@@ -86,8 +96,91 @@ def measures(draw, service):
     )
 
 
+restarts = st.builds(
+    Restart,
+    st.sampled_from(RestartPolicy),
+    st.none() | st.integers(0, fields.MAX_RESTARTS),
+    durations,
+).map(lambda one: replace(one, never_stated=one.policy is RestartPolicy.NEVER))
+name_lists = st.lists(names, max_size=3, unique=True).map(tuple)
+zones = st.sampled_from(["UTC", "Europe/Berlin", "America/Argentina/Ushuaia"])
+crons = st.sampled_from(["0 2 * * *", "*/5 9-17 * * MON-FRI", "0 0 L * 1#2"])
+schedules = st.builds(Schedule, crons, zones, st.sampled_from(MissedRun))
+
+
+@st.composite
+def probes(draw, ways):
+    way = draw(st.sampled_from(ways))
+    value = {
+        "port": st.integers(1, 65535),
+        "http": urls,
+        "command": commands,
+        "line": patterns,
+    }[way]
+    nanoseconds = st.integers(int(rules.MIN_PROBE_SECONDS * 10**9), 10**15)
+    return Probe(
+        **{way: draw(value)},
+        every_seconds=draw(nanoseconds) / 10**9,
+        timeout_seconds=draw(durations),
+        failures=draw(st.integers(1, fields.MAX_FAILURES)),
+    )
+
+
+@st.composite
+def runs(draw):
+    variables = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True)
+    return Run(
+        draw(commands),
+        draw(st.dictionaries(variables, texts)),
+        draw(directories),
+        draw(st.just(0.0) | durations),
+        draw(st.booleans()),
+        draw(restarts),
+        draw(st.none() | probes(rules.PROBE_WAYS)),
+        draw(st.none() | probes(rules.PROBE_WAYS[:-1])),
+        draw(st.none() | durations),
+        draw(st.sampled_from(fields.STOP_SIGNALS)),
+        draw(st.sampled_from(["", "www-data", "me"])),
+    )
+
+
+@st.composite
+def reservations(draw):
+    cpu, memory = draw(st.booleans()), draw(st.booleans())
+    stated = Reservation(
+        draw(st.integers(1, units.MAX_CPU_MILLICPUS)),
+        draw(st.integers(kinds.MIN_MEMORY_BYTES, units.MAX_BYTES)),
+    )
+    return Reservation(
+        stated.cpu_millicpus if cpu else fields.UNSTATED.cpu_millicpus,
+        stated.memory_bytes if memory else fields.UNSTATED.memory_bytes,
+        elastic_cpu=not cpu,
+        elastic_memory=not memory,
+    )
+
+
+@st.composite
+def array_members(draw, workload):
+    """The workload as a member of an array, as the loader makes it."""
+    index = draw(st.integers(0, arrays.MAX_INDEX))
+    array = arrays.ArrayRange((index,), draw(st.none() | st.integers(1, 99_999)))
+    (member,) = arrays.members(workload, array)
+    return member
+
+
 @st.composite
 def workloads(draw):
+    workload = draw(single_workloads())
+    waits_for = draw(st.none() | st.builds(After, name_lists, name_lists, name_lists))
+    if waits_for not in (None, After()):
+        others = (waits_for.completed, waits_for.ended, waits_for.ready)
+        waits_for = After(*(tuple(f"{name}-x" for name in each) for each in others))
+        workload = replace(workload, after=waits_for)
+    return draw(st.just(workload) | array_members(workload))
+
+
+@st.composite
+def single_workloads(draw):
     kind = draw(st.sampled_from(WorkloadType))
     modes = [mode for mode in ProfileMode if kind != "best-effort" or mode is not ProfileMode.COPY]
     servers = st.just(1) if kind is WorkloadType.SINGLE_NODE else st.integers(1, fields.MAX_SERVERS)
@@ -95,25 +188,25 @@ def workloads(draw):
     return Workload(
         name=draw(names),
         type=kind,
-        run=Run(
-            draw(commands),
-            draw(
-                st.dictionaries(st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,9}", fullmatch=True), texts)
-            ),
-            draw(directories),
-            draw(st.just(0.0) | durations),
-        ),
+        run=draw(runs()),
         target=draw(targets(kind)),
         tolerance=draw(st.floats(0, 1, exclude_max=True)),
         priority=draw(st.integers(-fields.MAX_PRIORITY, fields.MAX_PRIORITY)),
-        scale=Scale(draw(servers)),
-        reservation=Reservation(
-            draw(st.integers(1, units.MAX_CPU_MILLICPUS)),
-            draw(st.integers(kinds.MIN_MEMORY_BYTES, units.MAX_BYTES)),
+        scale=Scale(
+            draw(servers),
+            draw(st.booleans()),
+            draw(st.booleans()),
+            draw(st.none() | st.just(Spread.ZONE)),
         ),
+        reservation=draw(reservations()),
         profile=Profile(
             draw(st.sampled_from(modes)), draw(st.floats(0.1, fields.MAX_PROFILE_SECONDS))
         ),
         measure=draw(measures(service)),
+        max_cost_per_hour=draw(st.none() | st.floats(1e-6, units.MAX_MONEY)),
         labels=draw(st.dictionaries(names, texts, max_size=4)),
+        expected_seconds=draw(st.none() | durations),
+        schedule=draw(st.none() | schedules),
+        ttl_after_finished_seconds=draw(st.none() | durations),
+        on_miss=draw(st.sampled_from(OnMiss)),
     )

@@ -11,6 +11,9 @@ from wharfinger.cli.main import main as command
 from wharfinger.runtime import assembly
 from wharfinger.testing.memory import MemoryEngine
 
+_QUIET = ("--log", "none", "--log-level", "error")
+"""Other managers of this machine, of which it would warn, are no concern of a test."""
+
 
 class Served:
     """A manager on a memory engine, in a process of its own."""
@@ -18,7 +21,16 @@ class Served:
     def __init__(self, state: Path, *options: str, environment: dict[str, str] | None = None):
         self.state = state
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.support.served", "up", "--state", str(state), *options],
+            [
+                sys.executable,
+                "-m",
+                "tests.support.served",
+                "up",
+                "--state",
+                str(state),
+                *_QUIET,
+                *options,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -48,12 +48,12 @@ class ProfileTargets:
         free = view.cpu_capacity - view.cpu_allocated
         servers = [name for name, room in zip(view.names, free, strict=True) if room >= 250]
         if not servers:
-            message = "no server has 250m CPU free for a profiling copy"
+            message = "no server has 0.25 CPU free for a profiling copy"
             change = "room on a server on which no other copy runs (0 run now)"
             held = Decision(Stage.PROFILING, self.name, False, ReasonCode.NO_ROOM, message, change)
             return Profiling(held)
         message = (
-            f"a copy runs for 8 s on {servers[0]} with 500m and 250m CPU, beside integer and "
+            f"a copy runs for 8 s on {servers[0]} with 0.5 and 0.25 CPU, beside integer and "
             "storage-bandwidth"
         )
         plan = ProfilingPlan(servers[0], (500, 250), 64 * MIB, (INTEGER, STORAGE), 8.0)
@@ -341,8 +341,11 @@ def moved() -> tuple[Story, str]:
     story.submit(rate("encode", 230.0, run=run))
     story.profile("encode", classified(), measured())
     story.run("encode")
-    story.measure(60, encode=120.0)
     record = story.record("encode")
+    while record.phase is not Phase.MIGRATING and story.now < NOW + 300:
+        story.measure(5, encode=120.0)
+        if record.reclassifying:
+            story.tell(ev.WorkloadClassified(record.key, classified()))
     if record.phase is Phase.MIGRATING:
         story.tell(ev.WorkloadFinished(record.key, None, 15, "killed"))
         story.run("encode")
@@ -354,7 +357,7 @@ def recommended() -> tuple[Story, str]:
     """The manager only says what it would do."""
     story = Story(mode=Mode.RECOMMEND)
     story.submit(rate("encode", 120.0))
-    story.profile("encode", classified())
+    story.profile("encode", classified(), Measurements(runs=4, seconds=8.2))
     return story, "encode"
 
 

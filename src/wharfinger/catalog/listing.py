@@ -20,6 +20,7 @@ from wharfinger.model.workload import (
     LatencyBound,
     Measure,
     Reservation,
+    Restart,
     Run,
     Target,
     Workload,
@@ -90,12 +91,13 @@ class Program:
     def workload(self, directory: Path, *, port: int = PORT) -> Workload:
         """The workload, run where its inputs are; the target only selects what is read."""
         kind, target = WorkloadType.BATCH, Target(rate_per_second=1.0)
-        measure = Measure(progress_regex=PROGRESS)
+        measure, restart = Measure(progress_regex=PROGRESS), Restart()
         if self.load is not None:
             kind = WorkloadType.LATENCY_CRITICAL
             target = Target(throughput_per_second=1.0, latency=LatencyBound(99.0, 1.0))
             measure = Measure(load_command=_filled(self.load, port), load_regex=LOAD_REPORT)
-        run = Run(_filled(self.command, port), {}, str(directory.absolute()), 1.0)
+            restart = Restart(never_stated=True)
+        run = Run(_filled(self.command, port), {}, str(directory.absolute()), 1.0, restart=restart)
         return Workload(
             name=self.name,
             type=kind,

@@ -12,6 +12,12 @@ from math import exp, hypot, log, sqrt
 import numpy as np
 
 from wharfinger.classification.axis import Axis, axes_between, value_on
+from wharfinger.classification.platforms import (
+    ByAllocation,
+    PlatformRow,
+    has_allocations,
+    ratio_at,
+)
 from wharfinger.classification.slo_throughput import slo_throughput
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.errors import InvalidInput
@@ -19,7 +25,7 @@ from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.performance import PROXIES, Quantity, as_performance
+from wharfinger.model.performance import PROXIES, SATURATED_SHARE, Quantity, as_performance
 from wharfinger.model.profile import (
     Classification,
     Curve,
@@ -35,6 +41,8 @@ MIN_ERROR = 0.03
 MIN_POINTS = 5.0
 """The same of a score."""
 MAX_POINTS = 100.0
+TAIL_ERROR = 0.5
+"""Relative, of a percentile of latency that is measured for seconds: another minute has another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +221,7 @@ class Classifier:
             curves[Quantity.HELD] = self._curve(held, Quantity.HELD, type_)
         further = sum(len(row) for row in measurements.further.values())
         servers = self._changes(Aspect.SCALE_OUT, measurements, type_)
+        platforms, by_allocation = self._platforms(measurements, type_)
         scores = len(measurements.tolerated) + len(measurements.caused)
         return Classification(
             estimator=estimator.name,
@@ -224,16 +233,34 @@ class Classifier:
             total=measurements.total,
             measured=sum(map(len, rows.values())) + further + scores,
             platform=measurements.platform,
-            platforms=self._changes(Aspect.HETEROGENEITY, measurements, type_),
+            platforms=platforms,
             servers={int(count): change for count, change in servers.items()},
             held_below_seconds=bound.below_seconds if bound and held else None,
             asked_per_second=_asked(measurements, curves),
+            saturating=bound is not None and _is_saturating(measurements, bound),
+            idle_latency_seconds=_idle_latency(measurements) if held else None,
+            by_allocation=by_allocation,
         )
+
+    def _platforms(
+        self, measurements: Measurements, type_: WorkloadType | None
+    ) -> tuple[dict[str, Estimate], ByAllocation]:
+        """Those with the allocation of the run here, and by allocation where columns tell it."""
+        recommender = self.classifications.recommender(Aspect.HETEROGENEITY, type_)
+        if recommender is None or not has_allocations(recommender.matrix.columns):
+            return self._changes(Aspect.HETEROGENEITY, measurements, type_), {}
+        observed = _observations(measurements, Aspect.HETEROGENEITY, type_)
+        alone = {s: e for s, e in observed.performance.items() if s.servers == 1}
+        errors = [max(MIN_ERROR, e.error) for e in alone.values()]
+        row = PlatformRow(measurements.platform, alone)
+        changes = row.changes(recommender, max(errors, default=0.0))
+        cpu = observed.reference.configuration.cpu_millicpus
+        return {platform: ratio_at(row, cpu) for platform, row in changes.items()}, changes
 
     def _changes(
         self, kind: Aspect, measurements: Measurements, type_: WorkloadType | None
     ) -> dict[str, Estimate]:
-        axis = self.classifications.axis(kind, _observations(measurements, type_))
+        axis = self.classifications.axis(kind, _observations(measurements, kind, type_))
         if axis is None:
             return {}
         if kind is Aspect.HETEROGENEITY and axis.reference not in axis.prediction.columns:
@@ -354,21 +381,50 @@ def _asked(measurements: Measurements, curves: Mapping[Quantity, Curve]) -> floa
     return max(could.at(cpu).mean * min(e.value * 1000 / cpu, 1.0) for cpu, e in used.items())
 
 
+def _idle_latency(measurements: Measurements) -> Estimate | None:
+    """By all allocations under which it was not saturated: it hardly hangs on CPU."""
+    used = _newest(measurements.performance.get(Quantity.CPU, {}))
+    latencies = []
+    for cpu, entry in _newest(measurements.performance.get(Quantity.LATENCY, {})).items():
+        share = used[cpu].value * 1000 / cpu if cpu in used else 1.0
+        if share < SATURATED_SHARE and entry.value > 0:
+            latencies.append(log(entry.value * (1 - share)))
+    if not latencies:
+        return None
+    return Estimate(exp(float(np.mean(latencies))), hypot(TAIL_ERROR, float(np.std(latencies))))
+
+
+def _is_saturating(measurements: Measurements, bound: LatencyBound) -> bool:
+    """Whether its load takes all that there is, and yet keeps the bound with the most CPU."""
+    used = _newest(measurements.performance.get(Quantity.CPU, {}))
+    latency = _newest(measurements.performance.get(Quantity.LATENCY, {}))
+    both = sorted(used.keys() & latency.keys())
+    if not both or latency[both[-1]].value > bound.below_seconds:
+        return False
+    return all(used[cpu].value * 1000 >= SATURATED_SHARE * min(cpu, 1000) for cpu in both)
+
+
 _PREFERRED = (Quantity.THROUGHPUT, Quantity.RATE, Quantity.LATENCY)
 
 
-def _observations(measurements: Measurements, type_: WorkloadType | None) -> RowObservations:
-    """The runs elsewhere, and the first one here, which they are relative to."""
-    quantity = next((q for q in _PREFERRED if measurements.further.get(q)), None)
+def _observations(
+    measurements: Measurements, kind: Aspect, type_: WorkloadType | None
+) -> RowObservations:
+    """The runs along an axis, relative to the one here with the same CPU, and those here."""
+    further, platform = measurements.further, measurements.platform
+    measured = further if any(further.values()) else measurements.performance
+    quantity = next((q for q in _PREFERRED if measured.get(q)), None)
     here = measurements.performance.get(quantity, {}) if quantity else {}
     positive = {cpu: entry for cpu, entry in here.items() if entry.value > 0}
     if quantity is None or not positive:
-        return RowObservations(Setting(measurements.platform, Configuration(1000)), type=type_)
-    runs = {one.setting: one.entry for one in measurements.further[quantity]}
-    planned = {setting.configuration.cpu_millicpus for setting in runs}
+        return RowObservations(Setting(platform, Configuration(1000)), type=type_)
+    runs = {one.setting: one.entry for one in further.get(quantity, ())}
+    usual = Setting(platform, Configuration(1000))
+    along = (s for s in runs if value_on(kind, s) != value_on(kind, usual))
+    planned = {setting.configuration.cpu_millicpus for setting in along}
     cpu = max(planned & positive.keys(), default=max(positive))
-    reference = Setting(measurements.platform, Configuration(cpu))
-    runs[reference] = positive[cpu]
+    reference = Setting(platform, Configuration(cpu))
+    runs |= {Setting(platform, Configuration(c)): entry for c, entry in positive.items()}
     performance = {
         setting: replace(entry, value=as_performance(quantity, entry.value))
         for setting, entry in runs.items()

@@ -5,25 +5,33 @@ injected, and one run each with another configuration, number of servers and pla
 chosen by what they leave unknown of the row (``estimators.design``), or at random as published.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.classifier import Classifications
+from wharfinger.classification.platforms import platform_column
 from wharfinger.classification.utility import Aspect
-from wharfinger.core.seams.estimation import Profiling
+from wharfinger.core.seams.estimation import Profiling, ProfilingNeeds
 from wharfinger.estimators.design import best_column, reduce, variance_design
 from wharfinger.estimators.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import PROFILED_SOURCES, FurtherRun, ProfilingPlan
+from wharfinger.model.profile import (
+    PROFILED_SOURCES,
+    RAMP_ALLOCATIONS,
+    FurtherRun,
+    ProfilingPlan,
+)
+from wharfinger.model.units import cpu_number
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import ProfileMode, Workload, WorkloadType
 
+SIZING = ProfilingNeeds()
 MAX_RUNS = 4
 MAX_SERVERS = 4
 """A plan takes no more: beyond them stand the offline rows (Quasar 3.2)."""
@@ -40,7 +48,7 @@ class JointPlanner:
     """Plans copies; ``made`` says which runs tell most, and has known programs by CPU at least.
 
     ``sources`` can be injected where the copies run; ``beside`` are known programs to run beside a
-    copy.
+    copy; ``needs`` are the placement's.
     """
 
     name = "joint-profiling"
@@ -50,48 +58,108 @@ class JointPlanner:
         made: Classifications,
         sources: Sequence[SharedResource] = PROFILED_SOURCES,
         beside: tuple[str, ...] = (),
+        needs: ProfilingNeeds = SIZING,
     ) -> None:
         self._made = made
         self._sources = sources
         self._beside = beside
+        self._needs = needs
 
     def plan(self, request: Request, view: View) -> Profiling | None:
         """A plan for a copy where one can and may be made; else it makes a cold start."""
         workload = request.workload
-        why_not = _why_no_copy(workload, view)
+        why_not = _why_no_copy(workload, view) or self._too_short(workload)
         if why_not:
             return Profiling(self._decision(f"{why_not}: a cold start"))
         memory_bytes = workload.reservation.memory_bytes
         room = _room(memory_bytes, view)
+        room[list(request.excluded)] = 0
+        if self._needs.stated:
+            return self._plan_stated(request, room, view)
         row = int(np.argmax(room)) if room.size else 0
         worth = self._worth(workload.type, row, room, view) if room.size else []
         if not worth:
             return Profiling(self._no_room(view))
         platform = view.platforms[view.platform[row]]
-        alike, others = _places(row, worth[-1], room, view)
+        alike, others = _places(row, worth, room, view)
         able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
         counts = range(1, min(len(alike), able, MAX_SERVERS) + 1)
         sizes = [Configuration(cpu) for cpu in worth]
-        possible = Possible(platform, sizes, tuple(others), counts, self._sources)
+        most = {name: int(room[at]) for name, at in others.items()}
+        elsewhere = max(1, int(self._needs.idle_share * int(room.sum()) / worth[0]))
+        possible = Possible(platform, sizes, most, counts, self._sources, elsewhere)
         runs = joint_plan(self._made, possible, workload.type)
-        own, further = [], []
+        own, further = list[Setting](), list[FurtherRun]()
         for setting in (run.setting for run in runs):
             if setting.servers > 1:
                 further.append(FurtherRun(setting, alike[: setting.servers]))
             elif setting.platform != platform:
-                further.append(FurtherRun(setting, (others[setting.platform],)))
+                further.append(FurtherRun(setting, (view.names[others[setting.platform]],)))
             else:
                 own.append(setting)
         chosen = [setting.configuration.cpu_millicpus for setting in own]
+        taken = {server for run in further for server in run.servers}
+        spare = [at for at in map(view.row, alike[1:]) if view.names[at] not in taken]
+        apart = _apart(len(runs[0].sources) + len(chosen) - 2, 2 * chosen[0], spare, room, view)
         plan = ProfilingPlan(
             server=view.names[row],
             cpu_millicpus=tuple(chosen),
-            memory_bytes=memory_bytes,
+            memory_bytes=self._memory(workload, row, further, view),
             sources=runs[0].sources,
             seconds=workload.profile.seconds,
             tolerance=workload.tolerance,
             further=tuple(further),
             beside=self._beside if _holds_two(chosen[0], memory_bytes, row, view) else (),
+            apart=apart,
+        )
+        return Profiling(self._decision(_described(plan)), plan)
+
+    def _too_short(self, workload: Workload) -> str:
+        expected, short = workload.expected_seconds, self._needs.short_seconds
+        if expected is None or expected >= short:
+            return ""
+        return f"it is expected to run for {expected:g} s, less than {short:g} s"
+
+    def _plan_stated(self, request: Request, room: NDArray[np.int64], view: View) -> Profiling:
+        """The allocation that is stated, on several platforms side by side (Paragon 2.4)."""
+        workload, needs = request.workload, self._needs
+        cpu = request.reserved(view.capabilities).cpu_millicpus
+        cpu = max(cpu, MIN_MILLICPUS) if view.capabilities.fractional_cpu else cpu
+        row = int(np.argmax(room)) if room.size else 0
+        if not room.size or room[row] < cpu:
+            return Profiling(self._no_room(view, cpu))
+        platform = view.platforms[view.platform[row]]
+        _, others = _places(row, [cpu], room, view)
+        most = int(needs.idle_share * int(room.sum()) / cpu) - 1
+        made, type_, pair = self._made, workload.type, [Configuration(cpu)]
+        across = made.recommender(Aspect.HETEROGENEITY, type_)
+        free = {name: int(room[at]) for name, at in others.items()}
+        possible = Possible(platform, pair, free, range(1, 2), self._sources)
+        settings = _elsewhere(across.matrix.columns, possible, pair) if across else {}
+        count, here = min(max(most, 1), len(settings)), _columns_of(Setting(platform, pair[0]))
+        chosen = _telling(across, list(settings), count, None, *here) if count else []
+        further = [
+            FurtherRun(settings[name], (view.names[others[settings[name].platform]],))
+            for name in chosen
+        ]
+        names = [str(source) for source in self._sources]
+        tolerated = made.recommender(Aspect.TOLERATED, type_)
+        if len(names) > needs.sources:
+            names = _telling(tolerated, names, needs.sources, None)
+        memory_bytes = workload.reservation.memory_bytes
+        # Each run takes as long as in a joint plan; those on other platforms go beside the first.
+        shares = (1 + RAMP_ALLOCATIONS * len(names)) / (
+            ENTRIES + RAMP_ALLOCATIONS * SOURCES_INJECTED
+        )
+        plan = ProfilingPlan(
+            server=view.names[row],
+            cpu_millicpus=(cpu,),
+            memory_bytes=self._memory(workload, row, further, view),
+            sources=tuple(map(SharedResource, names)),
+            seconds=workload.profile.seconds * min(shares, 1.0),
+            tolerance=workload.tolerance,
+            further=tuple(further),
+            beside=self._beside if _holds_two(cpu, memory_bytes, row, view) else (),
         )
         return Profiling(self._decision(_described(plan)), plan)
 
@@ -118,35 +186,59 @@ class JointPlanner:
                 return worth
         return possible
 
+    def _memory(
+        self, workload: Workload, row: int, further: Sequence[FurtherRun], view: View
+    ) -> int:
+        """What a copy may take: where nobody stated it, half of a server if so much is free."""
+        reservation = workload.reservation
+        if not reservation.elastic_memory or self._beside:
+            return reservation.memory_bytes
+        rows = [row, *(view.row(server) for run in further for server in run.servers)]
+        free = min(int(view.memory_capacity[at] - view.memory_allocated[at]) for at in rows)
+        half = min(int(view.memory_capacity[at]) for at in rows) // 2
+        return max(reservation.memory_bytes, min(free, half))
+
     def _decision(self, message: str) -> Decision:
         return Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message)
 
-    def _no_room(self, view: View) -> Decision:
+    def _no_room(self, view: View, cpu_millicpus: int = MIN_MILLICPUS) -> Decision:
         busy = int((view.copies > 0).sum())
         return Decision(
             Stage.PROFILING,
             self.name,
             accepted=False,
             reason=ReasonCode.NO_ROOM if len(view.names) else ReasonCode.NO_SERVERS,
-            message=f"no server has {MIN_MILLICPUS}m CPU free for a profiling copy",
+            message=f"no server has {cpu_number(cpu_millicpus)} CPU free for a profiling copy",
             would_change=f"room on a server on which no other copy runs ({busy} run now)",
             considered=len(view.names),
-            numbers={"copies": float(busy), "cpu_needed_millicpus": float(MIN_MILLICPUS)},
+            numbers={"copies": float(busy), "cpu_needed_millicpus": float(cpu_millicpus)},
         )
 
 
 def _places(
-    row: int, cpu_millicpus: int, room: NDArray[np.int64], view: View
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Servers of the platform at ``row``, itself first; of each platform the one with most room."""
+    row: int, worth: Sequence[int], room: NDArray[np.int64], view: View
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Servers of the platform at ``row``, itself first; of each platform the row with most room.
+
+    The first hold the largest of the allocations ``worth`` a run, the second one of them at least.
+    """
     here = view.platform[row]
-    free = np.flatnonzero(room >= cpu_millicpus)
+    free = np.flatnonzero(room >= worth[0])
     free = free[np.argsort(-room[free], kind="stable")]
-    alike = [row, *(at for at in free.tolist() if view.platform[at] == here and at != row)]
-    others: dict[str, str] = {}
+    same = free[(view.platform[free] == here) & (room[free] >= worth[-1]) & (free != row)]
+    others: dict[str, int] = {}
     for at in free.tolist():
-        others.setdefault(view.platforms[view.platform[at]], view.names[at])
-    return tuple(view.names[at] for at in alike), others
+        others.setdefault(view.platforms[view.platform[at]], at)
+    return tuple(view.names[at] for at in (row, *same.tolist())), others
+
+
+def _apart(
+    count: int, cpu_millicpus: int, rows: Sequence[int], room: NDArray[np.int64], view: View
+) -> tuple[str, ...]:
+    """Servers for so many runs at once (Quasar 3.4), where a source has as much as the copy."""
+    if not view.capabilities.profiles_apart:
+        return ()
+    return tuple(view.names[at] for at in rows if room[at] >= cpu_millicpus)[: max(0, count)]
 
 
 def _room(memory_bytes: int, view: View) -> NDArray[np.int64]:
@@ -164,13 +256,15 @@ def _holds_two(cpu_millicpus: int, memory_bytes: int, row: int, view: View) -> b
 
 
 def _described(plan: ProfilingPlan) -> str:
-    first = plan.cpu_millicpus[0]
-    allocations = " and ".join(f"{cpu}m" for cpu in plan.cpu_millicpus)
+    allocations = " and ".join(map(cpu_number, plan.cpu_millicpus))
     message = f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU"
     if beside := [*plan.sources, *plan.beside]:
         message += f", beside {' and '.join(beside)}"
+    if plan.apart:
+        message += f"; at once on {', '.join(plan.apart)}"
     for run in plan.further:
-        message += f"; one on {', '.join(run.servers)} with {first}m"
+        cpu = cpu_number(run.setting.configuration.cpu_millicpus)
+        message += f"; one on {', '.join(run.servers)} with {cpu} CPU"
     return message
 
 
@@ -203,15 +297,17 @@ class Possible:
 
     Attributes:
         reference: The platform for all but the run on another: the highest-end one.
-        platforms: Others that can take one of the configurations.
+        platforms: Others, and how much CPU a run there can have, in thousandths.
         servers: How many of the reference platform may be taken at once, 1 among them.
+        elsewhere: On how many other platforms it is run, side by side; published: 1 (Quasar 3.2).
     """
 
     reference: str
     configurations: Sequence[Configuration]
-    platforms: Sequence[str] = ()
+    platforms: Mapping[str, int] = field(default_factory=dict)
     servers: Sequence[int] = (1,)
     sources: Sequence[SharedResource] = ()
+    elsewhere: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +324,7 @@ def joint_plan(
     type_: WorkloadType | None = None,
     rng: np.random.Generator | None = None,
 ) -> tuple[PlannedRun, ...]:
-    """At most four runs, the reference first; empty where nothing can be run.
+    """At most three runs and those elsewhere, the reference first; empty where nothing can be run.
 
     ``rng`` chooses at random, as published; ``None`` = by what is left unknown.
     """
@@ -246,14 +342,18 @@ def joint_plan(
     scale_out = made.recommender(Aspect.SCALE_OUT, type_)
     few = [str(count) for count in possible.servers if 1 < count <= MAX_SERVERS]
     if scale_out is not None:
-        for count in _telling(scale_out, few, 1, rng, beside=str(reference.servers)):
+        for count in _telling(scale_out, few, 1, rng, str(reference.servers)):
             runs.append(PlannedRun(replace(reference, servers=int(count))))
     across = made.recommender(Aspect.HETEROGENEITY, type_)
-    others = [platform for platform in possible.platforms if platform != reference.platform]
     if across is not None:
-        for platform in _telling(across, others, 1, rng, beside=reference.platform):
-            runs.append(PlannedRun(replace(reference, platform=platform)))
-    return tuple(runs[:MAX_RUNS])
+        others = _elsewhere(across.matrix.columns, possible, pair)
+        measured = [name for c in pair for name in _columns_of(Setting(possible.reference, c))]
+        names = _telling(across, list(others), possible.elsewhere * len(pair), rng, *measured)
+        first = dict[str, Setting]()
+        for setting in map(others.__getitem__, names):
+            first.setdefault(setting.platform, setting)
+        runs += map(PlannedRun, list(first.values())[: possible.elsewhere])
+    return tuple(runs[: MAX_RUNS - 1 + possible.elsewhere])
 
 
 def _pair(
@@ -268,22 +368,48 @@ def _pair(
     return sorted(pair, key=lambda c: (c.cpu_millicpus, c.memory_bytes or 0), reverse=True)
 
 
+def _elsewhere(
+    columns: Sequence[str], possible: Possible, pair: Sequence[Configuration]
+) -> dict[str, Setting]:
+    """By column, runs on other platforms, with what is measured on the reference, too.
+
+    Any platform that holds such a run: a small one may hold the smaller only.
+    """
+    others: dict[str, Setting] = {}
+    for platform, most in possible.platforms.items():
+        for configuration in pair:
+            if platform == possible.reference or configuration.cpu_millicpus > most:
+                continue
+            setting = Setting(platform, configuration)
+            column = next((name for name in _columns_of(setting) if name in columns), None)
+            if column is not None:
+                others.setdefault(column, setting)
+    return others
+
+
+def _columns_of(setting: Setting) -> tuple[str, str]:
+    """Of heterogeneity, by allocation or without."""
+    platform = setting.platform
+    return platform_column(platform, setting.configuration.cpu_millicpus), platform
+
+
 def _telling(
     recommender: Recommender | None,
     names: Sequence[str],
     count: int,
     rng: np.random.Generator | None,
-    beside: str = "",
+    *beside: str,
 ) -> list[str]:
-    """The columns that leave least of a row unknown; ``beside`` is measured in any case."""
+    """The columns that leave least of a row unknown; those ``beside`` are measured in any case."""
     if rng is not None:
         return [names[i] for i in rng.permutation(len(names))[:count]]
     if recommender is None:
         return list(names[:count])
     columns, covariance = recommender.matrix.columns, recommender.predict({}).covariance
     candidates = np.array([columns.index(name) for name in names if name in columns], dtype=np.intp)
-    if beside in columns:
-        covariance = reduce(covariance, columns.index(beside))
+    for name in beside:
+        if name in columns:
+            covariance = reduce(covariance, columns.index(name))
     if not candidates.size:
         return []
     if count == 1:

@@ -11,7 +11,15 @@ from math import erf, exp, log, sqrt
 import numpy as np
 
 from wharfinger.classification.axis import UNKNOWN_STD
+from wharfinger.classification.platforms import ratio_at, ratios_over
 from wharfinger.classification.slo_throughput import at_bound, latency_under
+from wharfinger.classification.throttling import (
+    Throttling,
+    columns_of,
+    latency_of,
+    with_stops,
+    within_quota,
+)
 from wharfinger.model.arrays import Array
 from wharfinger.model.decisions import Interval, Term
 from wharfinger.model.performance import MAX_NORMALIZED, Quantity
@@ -56,13 +64,19 @@ class TargetPart:
 
 
 def parts_of(
-    workload: Workload, classification: Classification, waited_seconds: float
+    workload: Workload,
+    classification: Classification,
+    waited_seconds: float,
+    quota_period_seconds: float = 0.0,
 ) -> list[TargetPart]:
-    """The parts of its target that are classified, so long after it was submitted."""
+    """The parts of its target that are classified, so long after it was submitted.
+
+    ``quota_period_seconds`` is the shortest of the quotas of CPU time where it runs; 0 = none.
+    """
     target, curves = workload.target, classification.curves
     if target is None:
         return []
-    parts = _service_parts(target, classification)
+    parts = _service_parts(target, classification, quota_period_seconds)
     throughput, rate = curves.get(Quantity.THROUGHPUT), curves.get(Quantity.RATE)
     latency = None if parts else curves.get(Quantity.LATENCY)
     if not parts and throughput and target.throughput_per_second:
@@ -81,19 +95,38 @@ def parts_of(
     return parts
 
 
-def _service_parts(target: Target, classification: Classification) -> list[TargetPart]:
-    """Of a service with a latency bound: the load that it holds there, over the load; or empty."""
+def _service_parts(
+    target: Target, classification: Classification, quota_period_seconds: float
+) -> list[TargetPart]:
+    """Of a service with a latency bound: the load that it holds there, over the load; or empty.
+
+    A load that takes all that a service can do has no other; then it is known by CPU alone.
+    """
     curves, was_seconds = classification.curves, classification.held_below_seconds
     held, could = curves.get(Quantity.HELD), curves.get(Quantity.THROUGHPUT)
     asked = target.throughput_per_second or classification.asked_per_second
     if not (held and could and was_seconds and asked and target.latency):
         return []
+    if classification.saturating:
+        return []
     bound = target.latency.below_seconds
     held = at_bound(held, could, was_seconds, bound)
+    under = latency_under(asked, held, could, bound)
+    if quota_period_seconds > 0:
+        idle = classification.idle_latency_seconds
+        if idle is not None:
+            # More may be asked than the target states, and the bound is to be kept then, too.
+            asked = max(asked, classification.asked_per_second or 0.0)
+        throttling = Throttling(could, target.latency.percentile, quota_period_seconds)
+        columns = columns_of(held)
+        if idle is not None:
+            under = latency_of(idle, could, asked, columns)
+        under = with_stops(under, throttling, asked)
+        held = within_quota(held, throttling, bound, columns)
     parts = [TargetPart(held, 1 / asked)]
     if target.throughput_per_second:
-        parts.append(TargetPart(could, 1 / asked, term=Term.THROUGHPUT, decides=False))
-    under = latency_under(asked, held, could, bound)
+        stated = target.throughput_per_second
+        parts.append(TargetPart(could, 1 / stated, term=Term.THROUGHPUT, decides=False))
     parts.append(TargetPart(under, bound, inverse=True, term=Term.LATENCY, decides=False))
     return parts
 
@@ -160,22 +193,51 @@ def reached_probability(normalized: Estimate, wanted: float = 1.0) -> float:
     return 0.5 * (1 + erf((log(normalized.mean) - log(wanted)) / normalized.std / sqrt(2)))
 
 
-def slower(classification: Classification, platforms: Sequence[str]) -> tuple[Array, Array]:
+def change_on(
+    classification: Classification, platform: str, cpu_millicpus: int | None = None
+) -> Estimate:
+    """Performance on a platform over that on ``classification.platform``, with the same allocation.
+
+    ``None`` = that of the run it was measured by. Without measurements it is wide.
+    """
+    if classification.platform in ("", platform):
+        return _SAME
+    row = classification.by_allocation.get(platform)
+    if row and cpu_millicpus is not None:
+        return ratio_at(row, cpu_millicpus)
+    return classification.platforms.get(platform, _UNKNOWN)
+
+
+def slower(
+    classification: Classification, platforms: Sequence[str], cpu_millicpus: int | None = None
+) -> tuple[Array, Array]:
     """What each platform takes away of the logarithm of performance (heterogeneity).
 
     (P,) mean of the drop, negative where it is faster than ``classification.platform``, and (P,)
-    its
-    variance: on a platform without measurements, wide.
+    its variance; with an allocation, as ``change_on``.
     """
-    same, here = Estimate(1.0, 0.0), classification.platform
-    changes = [
-        same if here in ("", platform) else classification.platforms.get(platform, _UNKNOWN)
-        for platform in platforms
-    ]
+    changes = [change_on(classification, platform, cpu_millicpus) for platform in platforms]
     drop = np.array([-log(change.mean) for change in changes])
     return drop, np.array([change.std**2 for change in changes])
 
 
+def slower_over(
+    classification: Classification, platforms: Sequence[str], cpu_millicpus: Sequence[int]
+) -> tuple[Array, Array]:
+    """The same for many allocations: (P, G) means of the drop, and variances."""
+    drop, variance = (
+        np.repeat(each[:, None], len(cpu_millicpus), axis=1)
+        for each in slower(classification, platforms)
+    )
+    for at, platform in enumerate(platforms):
+        row = classification.by_allocation.get(platform)
+        if row and platform != classification.platform:
+            logs, stds = ratios_over(row, cpu_millicpus)
+            drop[at], variance[at] = -logs, stds**2
+    return drop, variance
+
+
+_SAME = Estimate(1.0, 0.0)
 _UNKNOWN = Estimate(1.0, UNKNOWN_STD)
 
 

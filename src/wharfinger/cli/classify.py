@@ -14,7 +14,7 @@ from wharfinger.cli.options import add_option, add_output, refuse
 from wharfinger.cli.readers import seconds_above_zero, share, whole
 from wharfinger.errors import InvalidInput
 
-SCALES = ("arbitrary", "common", "normalised")
+SCALES = ("auto", "arbitrary", "common", "normalised")
 STRATEGIES = ("random", "variance", "improvement")
 MATRIX = (
     "known rows: a name, optionally the column group, a column for each configuration; empty "
@@ -73,7 +73,7 @@ def _add_estimates(parser: argparse.ArgumentParser, which: str) -> None:
     add_option(parser, "--estimator NAME[,NAME]", which, read=_names)
     words = (
         "what a row's level means: nothing, something (rows share a unit), or it is relative to "
-        "its run alone (default: arbitrary)"
+        "its run alone; auto finds out, from rows that it holds out (default: auto)"
     )
     parser.add_argument("--scale", choices=SCALES, help=words)
     words = "columns bear rows' names: the column of a new row is not known either"

@@ -24,7 +24,7 @@ def run(arguments: argparse.Namespace) -> None:
     plan = EvaluationPlan(
         reveal=arguments.reveal,
         strategy=Strategy(arguments.strategy),
-        scale=RowScale(arguments.scale or "arbitrary"),
+        scale=RowScale(arguments.scale or RowScale.AUTO),
         pairs=arguments.pairs,
         higher=arguments.direction == "higher",
         repeats=arguments.repeats,

@@ -29,7 +29,9 @@ def run(arguments: argparse.Namespace) -> None:
     limits = _limits(arguments, training.columns)
     if arguments.pairs:
         training = _without_entries(training, tests.rows)
-    model = fit(name, training, scale=RowScale(arguments.scale or "arbitrary"), seed=arguments.seed)
+    model = fit(
+        name, training, scale=RowScale(arguments.scale or RowScale.AUTO), seed=arguments.seed
+    )
     document = []
     predictions = model.predict_many(_aligned(tests, training))
     for row, prediction in zip(tests.rows, predictions, strict=True):

@@ -1,4 +1,4 @@
-"""Speaks HTTP to the manager over its Unix socket; every client command goes through here.
+"""Speaks HTTP to the manager, over its Unix socket or TCP; every client command goes through here.
 
 Answers come back as plain values; errors as the tree of ``wharfinger.errors``, so that
 ``main.py`` can say them in one line with the right exit status.
@@ -6,19 +6,17 @@ Answers come back as plain values; errors as the tree of ``wharfinger.errors``, 
 
 import http.client
 import json
-import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from wharfinger import errors
-from wharfinger.runtime.state_directory import default_state_directory
+from wharfinger.cli.addresses import LocalAddress, ManagerAddress, RemoteAddress
 from wharfinger.service import listening
 
-TIMEOUT_SECONDS = 60.0
 APPEAR_SECONDS = 10.0
 RETRY_SECONDS = 0.05
 
@@ -43,21 +41,27 @@ class Answer:
 
 
 class Client:
-    """The API of the manager on a state directory."""
+    """The API of one manager: that on a state directory, or at any other address."""
 
-    def __init__(self, state: Path) -> None:
-        self._state = state
-        self._connection = http.client.HTTPConnection("wharfinger")
+    def __init__(self, manager: Path | ManagerAddress) -> None:
+        self.address = LocalAddress(manager) if isinstance(manager, Path) else manager
+        self._connection = self.address.connection()
 
-    def _connect(self) -> None:
-        self._connection.sock = listening.connect(self._state / "socket", TIMEOUT_SECONDS)
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        self._connection.close()
+
+    def peer_pid(self) -> int:
+        """The process at the other end of an open connection; 0 = not of this machine."""
+        connection = self._connection.sock
+        return listening.peer_pid(connection) if connection is not None else 0
 
     def wait_for_manager(self, timeout_seconds: float = APPEAR_SECONDS) -> None:
         """Return when a manager listens, or the time is over: the next call then says so."""
         deadline = time.monotonic() + timeout_seconds
         while time.monotonic() < deadline:
             try:
-                self._connect()
+                self.address.open(self._connection)
             except (FileNotFoundError, ConnectionRefusedError):
                 time.sleep(RETRY_SECONDS)
             except OSError:
@@ -67,7 +71,22 @@ class Client:
 
     def get(self, *path: str, query: Query | None = None) -> Any:
         """The value at a path, whose parts are quoted."""
-        return json.loads(self.call("GET", *path, query=query).body)
+        return self.send("GET", *path, query=query)
+
+    def send(
+        self,
+        method: str,
+        *path: str,
+        query: Query | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/yaml",
+    ) -> Any:
+        """The value with which a request is answered; errors as ``call`` raises them."""
+        answer = self.call(method, *path, query=query, body=body, content_type=content_type)
+        try:
+            return json.loads(answer.body)
+        except ValueError:
+            raise self._foreign(answer) from None
 
     def call(
         self,
@@ -78,8 +97,10 @@ class Client:
         content_type: str = "application/yaml",
     ) -> Answer:
         """The answer to one request; ``WharfingerError`` as it says, or ``Unavailable``."""
-        target = _target(path, query)
-        headers = {} if body is None else {"Content-Type": content_type}
+        target = self.address.prefix + _target(path, query)
+        headers = dict(self.address.headers)
+        if body is not None:
+            headers["Content-Type"] = content_type
         fresh = self._connection.sock is None
         try:
             try:
@@ -92,16 +113,54 @@ class Client:
                 answer = self._send(method, target, body, headers)
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            raise self._unreachable(error) from error
-        if answer.status >= 400:
-            raise _error(answer)
+            raise self.address.explain(error) from error
+        if answer.status >= 300:
+            raise self._error(answer)
         return answer
+
+    def stream(self, method: str, *path: str, body: bytes) -> Iterator[bytes]:
+        """The lines of an answer as they come, however long that takes; errors as ``call``."""
+        connection = self.address.connection()
+        headers = {**self.address.headers, "Content-Type": "application/json"}
+        try:
+            self.address.open(connection)
+            connection.sock.settimeout(None)
+            connection.request(method, self.address.prefix + _target(path, None), body, headers)
+            response = connection.getresponse()
+            if response.status >= 300:
+                raise self._error(Answer(response.status, {}, response.read()))
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise self.address.explain(error) from error
+        try:
+            yield from response
+        except (OSError, http.client.HTTPException) as error:
+            raise errors.Unavailable(f"{self.address} ended in the middle of its answer") from error
+        finally:
+            connection.close()
+
+    def upload(self, pieces: Iterator[bytes], *path: str) -> None:
+        """Post bytes as they come, over a connection of its own; errors as ``call``."""
+        connection = self.address.connection()
+        headers = {**self.address.headers, "Content-Type": "application/octet-stream"}
+        try:
+            self.address.open(connection)
+            connection.sock.settimeout(None)
+            target = self.address.prefix + _target(path, None)
+            connection.request("POST", target, pieces, headers, encode_chunked=True)
+            response = connection.getresponse()
+            if response.status >= 300:
+                raise self._error(Answer(response.status, {}, response.read()))
+        except (OSError, http.client.HTTPException) as error:
+            raise self.address.explain(error) from error
+        finally:
+            connection.close()
 
     def _send(
         self, method: str, target: str, body: bytes | None, headers: dict[str, str]
     ) -> Answer:
         if self._connection.sock is None:
-            self._connect()
+            self.address.open(self._connection)
         try:
             self._connection.request(method, target, body, headers)
         except BrokenPipeError:
@@ -112,20 +171,25 @@ class Client:
         received = {name.lower(): value for name, value in response.getheaders()}
         return Answer(response.status, received, response.read())
 
-    def _unreachable(self, error: Exception) -> errors.Unavailable:
-        where = self._state
-        message = (
-            f"the manager on {where} closed the connection to uid {os.geteuid()} "
-            f"({type(error).__name__}); it serves its own user and root, while it runs"
-        )
-        if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
-            option = "" if where == default_state_directory().absolute() else f" --state {where}"
-            message = f"no manager runs on {where}; start one with: wharfinger up{option}"
-        elif isinstance(error, PermissionError):
-            message = f"{where} is another user's; name a manager of your own with --state"
-        elif isinstance(error, TimeoutError):
-            message = f"the manager on {where} does not answer within {TIMEOUT_SECONDS:g} s"
-        return errors.Unavailable(message)
+    def _error(self, answer: Answer) -> errors.WharfingerError:
+        try:
+            detail = json.loads(answer.body)["error"]
+            code, message, problems = detail["code"], detail["message"], detail.get("problems")
+        except (ValueError, KeyError, TypeError):
+            return self._foreign(answer)
+        if code == "unauthorized" and isinstance(self.address, RemoteAddress):
+            return self.address.refused()
+        if code == "invalid-manifest" and problems:
+            return errors.InvalidManifest(problems)
+        return _ERRORS.get(code, errors.WharfingerError)(message)
+
+    def _foreign(self, answer: Answer) -> errors.Unavailable:
+        """What answered is no manager, or a proxy that reaches none."""
+        said = f"answered with status {answer.status}, and not as a manager does"
+        if not isinstance(self.address, RemoteAddress):
+            return errors.Unavailable(f"{self.address} {said}")
+        mend = "name a manager's address"
+        return errors.Unavailable(f"--server: {self.address.url} {said}; {mend}")
 
 
 def _target(path: Sequence[str], query: Query | None) -> str:
@@ -137,14 +201,3 @@ def _target(path: Sequence[str], query: Query | None) -> str:
     }
     question = urlencode(parameters, doseq=True, errors="surrogateescape")
     return f"{target}?{question}" if question else target
-
-
-def _error(answer: Answer) -> errors.WharfingerError:
-    try:
-        detail = json.loads(answer.body)["error"]
-        code, message, problems = detail["code"], detail["message"], detail.get("problems")
-    except (ValueError, KeyError, TypeError):
-        return errors.Unavailable(f"the manager answered with status {answer.status}")
-    if code == "invalid-manifest" and problems:
-        return errors.InvalidManifest(problems)
-    return _ERRORS.get(code, errors.WharfingerError)(message)

@@ -27,12 +27,19 @@ def as_text(policies: Sequence[Record], output: str) -> str:
         return f"{table(_lines(policies), _WIDE)}\n{_over(seeds)}; * 0 lies outside of it"
     parts = [f"{table(policies, _columns(policies, _mean))}\nin percent, {_over(seeds)}"]
     first, *others = policies
+    parts += [note for policy in policies if (note := _taken(policy))]
     if others:
         parts.append(
             f"against {first['name']} on the same draws, in points, * 0 lies outside\n"
             + table(others, _columns(policies, _difference))
         )
     return "\n\n".join(parts)
+
+
+def _taken(policy: Record) -> str:
+    by = ", ".join(f"{name} in {count}" for name, count in policy.get("taken_from", {}).items())
+    runs = len(policy["seeds"])
+    return f"{policy['name']} takes a better schedule of {by} of {runs} runs" if by else ""
 
 
 def _over(seeds: Sequence[int]) -> str:

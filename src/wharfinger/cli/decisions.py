@@ -10,6 +10,8 @@ from wharfinger.cli import format as fmt
 from wharfinger.cli.output import Column, Record, column, indented, printable, table
 
 _EQUAL = 1e-9
+_SAME = 0.005
+"""Shares that are printed alike."""
 _NEEDED = "cpu_needed_millicpus"
 _UNITS: dict[str, Callable[[float], str]] = {
     "_millicpus": lambda value: fmt.number(value / 1000),
@@ -19,7 +21,7 @@ _VERDICTS = {
     "too-large": "too small for it, even when empty",
     "no-servers": "takes no new work",
     "servers-excluded": "not tried: it did not start there, or missed its target",
-    "off-prediction": "not now: a workload there misses its target",
+    "off-prediction": "not now: a workload there runs off its prediction",
     "does-not-fit": "would not run with the workloads there",
 }
 _SHORT: tuple[tuple[str, str, Callable[[float], str] | None], ...] = (
@@ -119,18 +121,28 @@ def _ranked(candidate: Record, decision: Record) -> str:
     if decision["stage"] == "adaptation" and candidate["score"] is None:
         return "has room"
     if not _is_positive(decision):
-        too_high = decision["reason"] == "target-too-high"
+        too_high = decision["reason"] in ("target-too-high", "will-miss")
         return "has room, but is too slow" if too_high else "has room"
     chosen = decision["candidates"][0]
     if candidate is chosen:
         taken = decision["accepted"] and decision["decided_at"]
         return "chosen" if taken else "would be chosen"
+    if _of(candidate, "kept_probability") < _of(chosen, "kept_probability") - _SAME:
+        return "could be, but is less likely to keep the target"
+    if decision["reason"] == "will-miss" and (
+        _of(candidate, "predicted_pace") < _of(chosen, "predicted_pace") - _SAME
+    ):
+        return "could be, but performs worse there"
     needs, least = (c["numbers"].get(_NEEDED, 0.0) for c in (candidate, chosen))
     if needs > least:
         return f"could be, but takes {_value(_NEEDED, needs - least)} CPU more"
     if (candidate["score"] or 0.0) - (chosen["score"] or 0.0) <= _EQUAL:
         return "just as good; the first is taken"
     return f"could be, but {'suits its neighbors less' if least else 'is fuller'}"
+
+
+def _of(candidate: Record, number: str) -> float:
+    return float(candidate["numbers"].get(number, 0.0))
 
 
 def _short_of(numbers: Record, decision: Record) -> str:

@@ -116,15 +116,15 @@ def _totals(run: Row) -> str:
 
 
 def _comparison(main: Row, baseline: Row) -> Iterator[str]:
-    """In what the baseline was better, and what backfilling would have changed."""
+    """In what the baseline was better, and who waited although there was room."""
     waits = {row["name"]: _waited(row) for row in _targeted(baseline)}
     stated = {row["name"]: row["reserved_cpus"] for row in _targeted(baseline)}
     servers = max(1, round(baseline["cpus"]))
     fitting = with_room(stated, servers, baseline["cpus"] / servers)
     if waiting := [name for name in fitting if _is_sooner(0.0, waits[name])]:
         yield (
-            f"Its queue is served in order; with backfilling, {' and '.join(waiting)} "
-            "would have started at once."
+            f"It keeps room for the first in its queue: {' and '.join(waiting)} waited although "
+            "there was room."
         )
     pairs = zip(main["workloads"], baseline["workloads"], strict=True)
     better = [line for mine, theirs in pairs for line in _where_better(mine, theirs)]

@@ -1,26 +1,73 @@
 """``wharfinger describe``: all that is known of one workload or one server."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli import targets, workload_text
+from wharfinger.cli.kinds import find_kind, singular
 from wharfinger.cli.options import add_common, connect
-from wharfinger.cli.output import Record, column, fields, printable, section, show, table, to_yaml
+from wharfinger.cli.output import (
+    Record,
+    column,
+    fields,
+    names_text,
+    printable,
+    section,
+    show,
+    table,
+    to_yaml,
+)
+from wharfinger.cli.statuses import server_status
 from wharfinger.cli.tables import columns
+from wharfinger.errors import InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from wharfinger.cli.client import Client
+
+KINDS = ("workloads", "servers")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("kind", choices=["workload", "server"])
-    parser.add_argument("name", metavar="NAME")
-    add_common(parser)
+    words = f"{' or '.join(map(singular, KINDS))}; may be left out where one name means one thing"
+    parser.add_argument("kind", metavar="KIND", nargs="?", help=words)
+    parser.add_argument("name", metavar="NAME", help="of a workload or a server")
+    add_common(parser, templates=True)
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Fetch and print."""
-    record = connect(arguments).get(f"{arguments.kind}s", arguments.name)
-    text = describe_workload if arguments.kind == "workload" else describe_server
-    show(record, arguments.output, lambda: text(record))
+    given = arguments.kind
+    if given is not None and find_kind(given, KINDS) is None:
+        there_are = ", ".join(KINDS)
+        raise InvalidInput(f"describe: {given!r} is not a kind; there are {there_are}")
+    kinds = [find_kind(given, KINDS) or ""] if given else list(KINDS)
+    (kind, record), *others = _find(connect(arguments), kinds, arguments.name)
+    if others:
+        both = f"describe {singular(kind)} {arguments.name}"
+        message = f"{arguments.name!r} is a workload and a server; write e.g. {both}"
+        raise InvalidInput(f"describe: {message}")
+    show(record, arguments.output, lambda: _text(record, kind, arguments.output))
+
+
+def _text(record: Record, kind: str, output: str) -> str:
+    if output == "name":
+        return names_text([record], singular(kind))
+    return describe_workload(record) if kind == "workloads" else describe_server(record)
+
+
+def _find(client: "Client", kinds: list[str], name: str) -> list[tuple[str, Record]]:
+    """What has this name; ``NotFound`` where nothing has."""
+    records, missing = [], []
+    for kind in kinds:
+        try:
+            records.append((kind, client.get(kind, name)))
+        except NotFound as error:
+            missing.append(error)
+    if not records:
+        raise missing[0] if len(kinds) == 1 else NotFound(f"no workload or server {name!r}")
+    return records
 
 
 def describe_workload(workload: Record) -> str:
@@ -34,6 +81,8 @@ def describe_workload(workload: Record) -> str:
     if workload["adjustments"]:
         adjusted = workload_text.adjustments_text(workload["adjustments"])
         sections.append(section("Adjustments:", adjusted))
+    if previous := workload["previous"]:
+        sections.append(section("Previous runs:", workload_text.runs_text(previous)))
     manifest = to_yaml(workload["manifest"]).split("\n")
     sections.append(section("Manifest:", list(map(printable, manifest))))
     return "\n\n".join(sections)
@@ -46,9 +95,10 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
     cpu_seconds = usage.get("cpu_seconds") or workload["cpu_seconds"]
     return [
         *_cells(workload, "NAME", "TYPE"),
-        ("Phase", f"{workload['phase']}{', being stopped' if workload['stopping'] else ''}"),
+        *_cells(workload, "STATUS", "PHASE", "READY", "RUN", "NEXT"),
         ("Why", fmt.text(why)),
         *((name, str(value)) for name, value in ends if value is not None),
+        *([("Last output", last)] if (last := workload["last_output"]) else []),
         ("Servers", fmt.text(workload_text.placements(workload))),
         *_cells(workload, "TARGET", "ACHIEVED", "MET", "OF TARGET"),
         ("Predicted", targets.predicted(workload)),
@@ -61,9 +111,11 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
         ("Waited", fmt.duration(workload["wait_seconds"])),
         ("Ran", fmt.duration(workload["run_seconds"])),
         ("Starts", str(workload["starts"])),
+        ("Restarts", workload_text.restarts(workload)),
         ("Handle", fmt.text(workload["handle"])),
         ("CPU time", fmt.duration(cpu_seconds)),
         ("Memory", fmt.size(usage.get("memory_bytes"))),
+        ("Peak memory", fmt.size(workload["memory_peak_bytes"])),
         ("Processes", fmt.number(usage.get("processes"))),
         ("Neighbors", fmt.text(", ".join(usage.get("co_runners", ())))),
     ]
@@ -74,12 +126,18 @@ def _cells(workload: Record, *headers: str) -> list[tuple[str, str]]:
     return [(header.capitalize(), cells[header](workload)) for header in headers]
 
 
+def _cordon(server: Record) -> str:
+    if not server["cordoned"]:
+        return "no"
+    return f"yes: {server['cordon_reason']}" if server["cordon_reason"] else "yes"
+
+
 _PRESSURE = [
     column("SHARED RESOURCE", "name"),
     ("TOLERATED", lambda p: f"{p['tolerated']:.0f} (+-{p['tolerated_std']:.0f})"),
     ("CAUSED", lambda p: f"{p['caused']:.0f} (+-{p['caused_std']:.0f})"),
 ]
-_UNSETTLED = "yes: a workload here violates its target; no new work until it is kept again"
+_UNSETTLED = "yes: a workload here runs off its prediction; no new work until it does not"
 
 
 def describe_server(server: Record) -> str:
@@ -90,7 +148,8 @@ def describe_server(server: Record) -> str:
         ("Name", server["name"]),
         ("Platform", server["platform"]),
         ("Zone", fmt.text(server["zone"])),
-        ("Accepting", fmt.yes_no(server["accepting"])),
+        ("Status", server_status(server)),
+        ("Cordoned", _cordon(server)),
         ("CPUs", f"{' of '.join(cpus)} allocated"),
         ("Memory", f"{' of '.join(memory)} allocated"),
         ("Profiling", f"{server['copies']} runs"),

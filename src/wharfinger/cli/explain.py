@@ -44,7 +44,7 @@ def explanation_text(explanation: Record, *, wide: bool = False) -> str:
     workload, waiting = explanation["workload"], explanation["waiting"]
     classification, decisions = workload["classification"], explanation["decisions"]
     sections = [_headline(explanation), _summary(explanation)]
-    if waiting:
+    if waiting and not workload["paused"]:
         if not _only_recommended(explanation):
             sections.append(section("Why it waits", _waits(waiting)))
         sections += [_now(decision, explanation) for decision in waiting["now"]]
@@ -55,8 +55,12 @@ def explanation_text(explanation: Record, *, wide: bool = False) -> str:
         when = f"(decided {fmt.clock(newest['decided_at'])} by {newest['decided_by']})"
         lines = [sentence(newest["message"]), *reasons(newest)]
         sections.append(section(f"Why there, and not elsewhere {when}", lines))
+    if explanation["notes"]:
+        sections.append(
+            section("What else holds for it", list(map(sentence, explanation["notes"])))
+        )
     if explanation["need"]:
-        head = f"What it takes to reach the target ({workload_text.basis(classification)})"
+        head = f"What it takes to keep the target ({workload_text.basis(classification)})"
         sections.append(section(head, _need(explanation["need"], workload, wide=wide)))
     measured = workload_text.measured_text(workload)
     if classification:
@@ -79,7 +83,11 @@ def _headline(explanation: Record) -> str:
     workload, waiting = explanation["workload"], explanation["waiting"]
     name, phase = workload["name"], workload["phase"]
     message = fmt.words(workload["message"])
-    if _only_recommended(explanation):
+    if waiting and workload["paused"]:
+        head, message = f"{name} waits: it is suspended by its user", ""
+    elif waiting and workload["due_at"] and workload["reason"] == "scheduled":
+        head, message = f"{name} waits for its schedule: {fmt.clock(workload['due_at'])}", ""
+    elif _only_recommended(explanation):
         head, message = f"{name} is not started: this manager only recommends", ""
     elif waiting:
         place = f"{_ordinal(waiting['position'])} of {waiting['length']}"
@@ -103,7 +111,7 @@ def _ordinal(value: int) -> str:
 
 
 def _only_recommended(explanation: Record) -> bool:
-    recommends = explanation["mode"] == "recommend" and explanation["waiting"]
+    recommends = explanation["mode"] != "act" and explanation["waiting"]
     return bool(recommends) and explanation["workload"]["reason"] == "recommended"
 
 
@@ -117,9 +125,11 @@ def _going_on(explanation: Record) -> str:
         "admitted": "waits to be profiled" if workload["reason"] else "is admitted",
         "placed": f"is being started on {where}",
         "starting": f"is being started on {where}",
-        "running": f"runs on {where}",
+        "running": f"runs on {where}"
+        + (", but is not ready" if workload["ready"] is False else ""),
         "adjusting": f"runs on {where}, and its allocation is being changed",
-        "suspended": f"is suspended on {where}",
+        "suspended": f"is suspended on {where}"
+        + (" by its user, who can resume it" if workload["paused"] else ""),
         "classifying": "is being classified",
         "migrating": f"is being stopped on {where}, to be started elsewhere",
     }.get(phase, f"is {phase}")
@@ -145,10 +155,16 @@ def _summary(explanation: Record) -> str:
         ("Placement", workload_text.placements(workload)),
         ("Neighbors", (", ".join(usage["co_runners"]) or "none") if usage else ""),
         ("Suspended", f"{times}x for neighbors that missed their targets" if times else ""),
-        ("Resumes", _RESUMES if workload["phase"] == "suspended" else ""),
+        ("Resumes", _resumes(workload)),
         ("Started", started if workload["started_at"] else ""),
     ]
     return fields([(name, value) for name, value in pairs if value])
+
+
+def _resumes(workload: Record) -> str:
+    if workload["phase"] != "suspended":
+        return ""
+    return f"wharfinger resume {workload['name']}" if workload["paused"] else _RESUMES
 
 
 def _predicted(explanation: Record) -> str:
@@ -180,7 +196,7 @@ def _waits(waiting: Record) -> list[str]:
         why = f", which waits because {message}" if message else ""
         line = f"ahead of it: {waiting['position'] - 1}, the first is {waiting['first']}{why}"
     later = waiting["not_before"]
-    retry = [f"a start failed; it is not tried again before {fmt.clock(later)}"] if later else []
+    retry = [f"it is not started before {fmt.clock(later)}"] if later else []
     return list(map(printable, [line, *retry]))
 
 
@@ -189,7 +205,7 @@ def _now(decision: Record, explanation: Record) -> str:
     recommends = _only_recommended(explanation)
     head = "What is recommended" if recommends else "If it were scheduled now"
     if off := explanation["waiting"]["unsettled_by"]:
-        lines.append(printable(f"workloads there that miss their targets: {', '.join(off)}"))
+        lines.append(printable(f"workloads there that run off their predictions: {', '.join(off)}"))
     return section(head, lines + reasons(decision))
 
 
@@ -209,7 +225,7 @@ def _need(need: list[Record], workload: Record, *, wide: bool) -> str:
         marks = (
             (point["measured"], "measured"),
             (allocated is not None and point["cpus"] == allocated, "<- allocated"),
-            (at == least, "<- reaches the target, alone"),
+            (at == least, "<- keeps the target, alone"),
         )
         return " ".join(note for holds, note in marks if holds)
 
@@ -227,6 +243,7 @@ def _asked(workload: Record) -> list[str]:
     spec = workload["manifest"]["spec"]
     lines = [f"{workload['type']}, priority {workload['priority']}"]
     if resources := spec.get("resources"):
-        amounts = f"{resources.get('cpu')} CPU, {resources.get('memory')} memory"
+        cpus = fmt.words(f"{resources.get('cpu')} CPU")
+        amounts = f"{cpus}, {resources.get('memory')} memory"
         lines.append(f"for policies that do not size by target: {amounts}")
     return [*lines, "command: " + printable(" ".join(spec["run"]["command"])[:200])]

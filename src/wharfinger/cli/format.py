@@ -7,6 +7,7 @@ import re
 
 NONE = "-"
 """In the place of a value that is unknown or does not exist."""
+_TIMESTAMP = re.compile(r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
 _MILLICPUS = re.compile(r"\b(\d{2,7})m\b")
 
 
@@ -71,7 +72,7 @@ def percent(share: float | None) -> str:
 
 def cpus(value: float) -> str:
     """A number of CPUs with its unit."""
-    return f"{number(value)} CPU" + ("" if value <= 1 else "s")
+    return f"{number(value)} CPU"
 
 
 def latency(seconds: float) -> str:
@@ -92,8 +93,17 @@ def yes_no(value: bool | None) -> str:
 
 
 def clock(timestamp: str | None) -> str:
-    """A time of the API to the second, without the letters."""
-    return NONE if timestamp is None else timestamp[:19].replace("T", " ")
+    """A time of the API to the second, in UTC as there.
+
+    >>> clock("2026-11-22T17:31:05.123Z")
+    '2026-11-22 17:31:05Z'
+    """
+    return NONE if timestamp is None else timestamp[:19].replace("T", " ") + "Z"
+
+
+def time_of_day(timestamp: str) -> str:
+    """The same without the day."""
+    return clock(timestamp)[11:]
 
 
 def text(value: object) -> str:
@@ -104,11 +114,14 @@ def text(value: object) -> str:
 
 
 def words(message: str) -> str:
-    """A decision's message with CPU in CPUs, where the policy wrote thousandths.
+    """A message with times as in tables, and CPU in CPUs where earlier versions wrote thousandths.
 
     >>> words("target missed at 80% for 10 s: 400m CPU become 550m")
     'target missed at 80% for 10 s: 0.4 CPU become 0.55'
+    >>> words("it is ready since 2026-11-22T18:45:22.091Z")
+    'it is ready since 2026-11-22 18:45:22Z'
     """
+    message = _TIMESTAMP.sub(r"\1 \2Z", message)
     if "m CPU" not in message:
         return message
     return _MILLICPUS.sub(lambda match: number(int(match[1]) / 1000), message)

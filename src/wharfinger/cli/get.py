@@ -2,21 +2,32 @@
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import format as fmt
+from wharfinger.cli.following import changes, events_after, last_sequence
+from wharfinger.cli.kinds import KINDS, kind_of, singular
 from wharfinger.cli.options import add_common, add_option, connect, refuse
-from wharfinger.cli.output import Record, fields, show, table, to_json, to_yaml
+from wharfinger.cli.output import (
+    GrowingTable,
+    Record,
+    fields,
+    names_text,
+    show,
+    table,
+    to_json_line,
+    to_yaml,
+)
 from wharfinger.cli.readers import whole
-from wharfinger.cli.tables import columns
+from wharfinger.cli.selecting import in_order, selected, selector
+from wharfinger.cli.tables import columns, state_of
 from wharfinger.errors import InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from wharfinger.cli.client import Client
 
-KINDS = ("workloads", "servers", "platforms", "queues", "events", "status")
-FOLLOW_SECONDS = 20.0
 MEASUREMENTS = ("ServerMeasured", "TargetsTracked")
 """Kinds of events that are shown when they are asked for: every few seconds one a server."""
 _ONLY_FOR = {
@@ -27,23 +38,21 @@ _ONLY_FOR = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("what", metavar="KIND", type=_what, help=", ".join(KINDS))
+    words = f"{', '.join(KINDS)}; short: wl, srv, ev"
+    parser.add_argument("what", metavar="KIND", type=kind_of(), help=words)
     parser.add_argument("names", metavar="NAME", nargs="*", help="only these")
     add = partial(add_option, parser)
-    add("-l --selector KEY=VALUE ...", "workloads with this label; repeatable")
+    words = "workloads with these labels, e.g. a=b,c!=d,e,!f: all of these hold; repeatable"
+    add("-l --selector SELECTOR ...", words, read=selector)
     add("--phase PHASE ...", "workloads in this phase, or ended, or live; repeatable")
+    words = "by this field of the JSON output, e.g. submitted_at; --sort-by=-cpus: downwards"
+    add("--sort-by FIELD", words)
+    add("-w --watch", "print a line for each change from now on")
     add("--limit N", "the newest N events (default: 1000)", read=whole(1, 10_000))
-    add("--follow", "events: go on with new ones")
+    add("--follow", "events: go on with new ones, as --watch does")
     add("--kind KIND ...", "events of this kind, e.g. WorkloadFinished; repeatable")
     add("--all", "events: measurements (ServerMeasured) too, which come every few seconds")
-    add_common(parser)
-
-
-def _what(text: str) -> str:
-    for kind in KINDS:
-        if text in (kind, kind.removesuffix("s")) and text != "statu":
-            return kind
-    raise argparse.ArgumentTypeError(f"{text!r} is not a kind; there are {', '.join(KINDS)}")
+    add_common(parser, templates=True)
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -52,51 +61,89 @@ def run(arguments: argparse.Namespace) -> None:
     for kind, options in _ONLY_FOR.items():
         if what != kind:
             refuse(arguments, options, f"is for {kind}, not for {what}")
-    if what == "status" and arguments.names:
-        raise InvalidInput("get: status takes no names")
+    if what == "status":
+        refuse(arguments, ["--watch", "--sort-by"], "is for lists, not for status")
+        if arguments.names:
+            raise InvalidInput("get: status takes no names")
     client = connect(arguments)
     if what == "status":
         status = client.get("status")
-        show(status, arguments.output, lambda: _status_text(status))
-    elif arguments.follow:
+        show(status, arguments.output, lambda: _status_text(status, arguments.output))
+    elif what == "events" and (arguments.follow or arguments.watch):
         _follow(client, arguments)
+    elif arguments.watch:
+        _watch(client, arguments)
     else:
-        items = _fetch(client, arguments)
-        show(items, arguments.output, lambda: table(items, columns(what, arguments.output)))
+        items = in_order(_fetch(client, arguments), arguments.sort_by)
+        show(items, arguments.output, lambda: _text(items, what, arguments.output))
         if not items and arguments.output in ("table", "wide"):
             print(f"no {what}", file=sys.stderr)
 
 
-def _fetch(client: "Client", arguments: argparse.Namespace) -> list[Record]:
+def _text(items: Sequence[Record], what: str, output: str) -> str:
+    if output == "name":
+        return names_text(items, singular(what))
+    return table(items, columns(what, output))
+
+
+def _fetch(client: "Client", arguments: argparse.Namespace, *, known: bool = True) -> list[Record]:
+    """What is asked for; ``known``: ``NotFound`` where one of the names is not."""
     names, kind, query = arguments.names, arguments.what, dict[str, Any]()
     if kind == "workloads":
-        query = {"name": names or None, "phase": arguments.phase, "label": arguments.selector}
-        return list(client.get(kind, query=query))
-    if kind == "events":
+        # The manager itself refuses names that it does not know.
+        query = {"phase": arguments.phase, "name": names or None if known else None}
+    elif kind == "events":
         without = None if arguments.kind or arguments.all else list(MEASUREMENTS)
         limit = arguments.limit or 1000
         query = {"limit": limit, "kind": arguments.kind, "without": without}
     items: list[Record] = client.get(kind, query=query)
     missing = set(names) - {item["name"] for item in items}
-    if missing and kind != "events":
-        raise NotFound(f"no {kind.removesuffix('s')} {min(missing)!r}")
-    return [item for item in items if not names or item["name"] in names]
+    if missing and known and kind not in ("workloads", "events"):
+        raise NotFound(f"no {singular(kind)} {min(missing)!r}")
+    # An array's name stands for its members.
+    named = [i for i in items if not names or i["name"] in names or i.get("array") in names]
+    return selected(named, arguments.selector)
+
+
+def _watch(client: "Client", arguments: argparse.Namespace) -> None:
+    output, what = arguments.output, arguments.what
+    _fetch(client, arguments)
+    # A watch outlives what it watches.
+    write, look = _printer(what, output), partial(_fetch, client, arguments, known=False)
+    for changed, gone in changes(client, look, state_of(what)):
+        # One that is merely in another phase now is not gone.
+        deleted = [] if arguments.phase else [{**one, "phase": "deleted"} for one in gone]
+        write(in_order(changed, arguments.sort_by) + deleted)
+
+
+def _printer(what: str, output: str) -> Callable[[Sequence[Record]], None]:
+    """Prints records as they come: one object a line, documents, or lines of one table."""
+    growing = GrowingTable(columns(what, output if output == "wide" else "table"))
+
+    def write(records: Sequence[Record]) -> None:
+        if not records:
+            return
+        if output == "json":
+            print("\n".join(map(to_json_line, records)), flush=True)
+        elif output == "yaml":
+            print("\n".join(f"---\n{to_yaml(one)}" for one in records), flush=True)
+        elif output in ("table", "wide"):
+            print(growing.text(records), flush=True)
+        else:
+            for one in records:
+                show(one, output, lambda one=one: names_text([one], singular(what)))  # type: ignore[misc] # bound now
+
+    return write
 
 
 def _follow(client: "Client", arguments: argparse.Namespace) -> None:
+    refuse(arguments, ["--sort-by"], "is not for new events, which come in their order")
+    write = _printer("events", arguments.output)
     # Asked for before the list: an event in between is shown by the first long poll.
-    sequence = client.get("status")["last_sequence"]
-    events = [event for event in _fetch(client, arguments) if event["sequence"] <= sequence]
-    header = True
-    while True:
-        wanted = [event for event in events if _is_wanted(event, arguments)]
-        if wanted:
-            _print_events(wanted, arguments.output, header=header)
-            header = False
-        query = {"after": sequence, "wait_seconds": FOLLOW_SECONDS}
-        events = client.get("events", query=query)
-        if events:
-            sequence = events[-1]["sequence"]
+    sequence = last_sequence(client)
+    write([event for event in _fetch(client, arguments) if event["sequence"] <= sequence])
+    for events in events_after(client, sequence):
+        write([event for event in events if _is_wanted(event, arguments)])
 
 
 def _is_wanted(event: Record, arguments: argparse.Namespace) -> bool:
@@ -105,17 +152,9 @@ def _is_wanted(event: Record, arguments: argparse.Namespace) -> bool:
     return asked_for and (not arguments.names or event["name"] in arguments.names)
 
 
-def _print_events(events: list[Record], output: str, *, header: bool) -> None:
-    if output == "json":
-        lines = [to_json(event) for event in events]
-    elif output == "yaml":
-        lines = [f"---\n{to_yaml(event)}" for event in events]
-    else:
-        lines = table(events, columns("events", output)).splitlines()[0 if header else 1 :]
-    print("\n".join(lines), flush=True)
-
-
-def _status_text(status: Record) -> str:
+def _status_text(status: Record, output: str) -> str:
+    if output == "name":
+        return f"manager/{status['name']}"
     phases = ", ".join(f"{count} {phase}" for phase, count in status["phases"].items() if count)
     damage, mode = status["damage"], status["mode"]
     full = "" if status["accepting"] else ": too little, nothing new is admitted"

@@ -23,14 +23,28 @@ if TYPE_CHECKING:
 COMMANDS = {
     "demo": "the whole loop on this machine with real programs",
     "up": "start a manager and its API",
-    "submit": "submit workloads",
+    "down": "stop the manager, and its workloads if asked",
+    "run": "run a program as a workload: its output and exit status become the command's",
+    "submit": "submit workloads, or run ended ones again",
+    "apply": "create, update or replace workloads, so that they are as their manifests say",
     "get": "list workloads, servers, platforms, queues, events, or show the status",
     "describe": "show all that is known of a workload or a server",
     "explain": "say why a workload is where it is, why not elsewhere, or why it waits",
     "logs": "print a workload's output",
+    "exec": "run a command beside a workload's program",
     "top": "show what running workloads use",
     "update": "change what a workload must reach or may use",
-    "delete": "stop workloads, or delete the records of ended ones",
+    "wait": "wait until workloads have completed or ended, run, are ready, or keep their targets",
+    "stop": "stop workloads, and keep their records and output",
+    "restart": "stop workloads' programs and start them again",
+    "suspend": "give workloads no CPU time, or no place while they wait",
+    "resume": "end the suspension of workloads",
+    "delete": "stop workloads, and delete their records and output",
+    "history": "show runs that have ended, and what each took",
+    "cordon": "place no new work on servers",
+    "drain": "cordon servers, and migrate what is restartable away",
+    "uncordon": "place new work on servers again",
+    "context": "list, choose or change the managers that are known by name",
     "ibench": "list, run or validate the sources of interference",
     "schema": "print the JSON Schema of the manifest",
     "completion": "print a completion script for a shell",
@@ -41,8 +55,25 @@ COMMANDS = {
     "version": "print the version",
 }
 
+MODULES = {
+    "apply": "submit",
+    **dict.fromkeys(
+        ("stop", "restart", "suspend", "resume", "cordon", "drain", "uncordon"), "verbs"
+    ),
+}
+"""Where a command is, if not in the module of its own name."""
+
+GLOBAL_OPTIONS = (
+    ("--state", "DIR", "the manager's state directory"),
+    ("--server", "URL", "of a manager on TCP"),
+    ("--context", "NAME", "a manager that `wharfinger context` knows"),
+    ("--token-file", "FILE", "the token for --server"),
+)
+
 OK, FAILED, WRONG_CALL, NOT_AS_EXPECTED = 0, 1, 2, 3
 """Exit status: done; the operation failed; the call was wrong; ran, and did not hold."""
+NOT_RUN = 125
+"""Of commands that end as a program does: it could not be run, or how it ended is unknown."""
 
 
 def _help_formatter(prog: str) -> argparse.HelpFormatter:
@@ -65,11 +96,15 @@ class CommandParser(argparse.ArgumentParser):
 
     intermixed = True
     """Options may stand anywhere; not for the parser that finds the command."""
+    passes_on = ""
+    """The argument that takes all after ``--`` as it is, for a program of the user's."""
 
     def parse_known_args(  # type: ignore[override] # argparse overloads it for namespaces
         self, args: "Sequence[str] | None" = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """As argparse does, but ``get events --follow NAME`` is understood too."""
+        if self.passes_on:
+            return self._parse_passing_on(list(args or ()), namespace)
         # Actions under a command have their own parsers, which are so.
         if not self.intermixed or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
@@ -79,6 +114,18 @@ class CommandParser(argparse.ArgumentParser):
             return self.parse_known_intermixed_args(args, namespace)
         finally:
             self.intermixed = True
+
+    def _parse_passing_on(
+        self, args: list[str], namespace: argparse.Namespace | None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        # argparse would drop a second ``--``, and in some versions take options after the first.
+        end = args.index("--") if "--" in args else len(args)
+        parsed, unknown = super().parse_known_args(args[:end], namespace)
+        words = [*getattr(parsed, self.passes_on), *args[end + 1 :]]
+        if not words:
+            self.error("name the program and its arguments after --")
+        setattr(parsed, self.passes_on, words)
+        return parsed, unknown
 
     def error(self, message: str) -> "NoReturn":
         """Say what is wrong with the call, and end."""
@@ -108,8 +155,8 @@ def build_parser(commands: Iterable[str] = ()) -> CommandParser:
     )
     parser.add_argument("--version", action="version", version=f"wharfinger {__version__}")
     # Given here or after the command: whichever is written wins.
-    words = "the manager's state directory"
-    parser.add_argument("--state", metavar="DIR", default=argparse.SUPPRESS, help=words)
+    for option, value, words in GLOBAL_OPTIONS:
+        parser.add_argument(option, metavar=value, default=argparse.SUPPRESS, help=words)
     subparsers = parser.add_subparsers(
         dest="command",
         metavar="COMMAND",
@@ -121,17 +168,17 @@ def build_parser(commands: Iterable[str] = ()) -> CommandParser:
     for name, words in COMMANDS.items():
         sub = add_parser(subparsers, name, words)
         if name in wanted:
-            module = importlib.import_module(f"wharfinger.cli.{name}")
+            module = importlib.import_module(f"wharfinger.cli.{MODULES.get(name, name)}")
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)
     return parser
 
 
 def find_command(argv: Sequence[str]) -> str | None:
-    """The first word that is neither an option nor the value of ``--state``."""
+    """The first word that is neither an option nor an option's value."""
     words = iter(argv)
     for word in words:
-        if word == "--state":
+        if word in {option for option, _, _ in GLOBAL_OPTIONS}:
             next(words, None)
         elif not word.startswith("-"):
             return word

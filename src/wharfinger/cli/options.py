@@ -1,18 +1,17 @@
 """How options are declared, and those that several commands share."""
 
 import argparse
+import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wharfinger.cli.readers import seconds
+from wharfinger.cli.readers import OUTPUTS, output_format, seconds
 from wharfinger.errors import InvalidInput
 from wharfinger.runtime.state_directory import default_state_directory
 
 if TYPE_CHECKING:
     from wharfinger.cli.client import Client
-
-OUTPUTS = ("table", "wide", "json", "yaml")
 
 
 def add_option(
@@ -54,16 +53,41 @@ def add_state(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", metavar="DIR", default=argparse.SUPPRESS, help=words)
 
 
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    """Which manager is meant, here or before the command."""
+    add_state(parser)
+    for option, value, words in (
+        ("--server", "URL", "of a manager on TCP (default: $WHARFINGER_SERVER)"),
+        ("--context", "NAME", "a manager that `wharfinger context` knows"),
+        ("--token-file", "FILE", "the token for --server (default: $WHARFINGER_TOKEN_FILE)"),
+    ):
+        parser.add_argument(option, metavar=value, default=argparse.SUPPRESS, help=words)
+
+
 def add_output(parser: argparse.ArgumentParser, choices: Sequence[str] = OUTPUTS) -> None:
     """``-o``; the first choice is the default."""
     words = f"output format (default: {choices[0]})"
     parser.add_argument("-o", "--output", choices=choices, default=choices[0], help=words)
 
 
-def add_common(parser: argparse.ArgumentParser) -> None:
-    """What every client command takes."""
-    add_state(parser)
-    add_output(parser)
+def add_templated_output(parser: argparse.ArgumentParser) -> None:
+    """``-o`` for what can be printed by name and by a template, too."""
+    words = (
+        f"{', '.join(OUTPUTS)}, name, or jsonpath=TEMPLATE such as jsonpath={{[*].name}} "
+        f"(default: {OUTPUTS[0]})"
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FORMAT", type=output_format, default=OUTPUTS[0], help=words
+    )
+
+
+def add_common(parser: argparse.ArgumentParser, *, templates: bool = False) -> None:
+    """What every client command takes; ``templates``: output by name and by a template, too."""
+    add_connection(parser)
+    if templates:
+        add_templated_output(parser)
+    else:
+        add_output(parser)
 
 
 def add_wait(parser: argparse.ArgumentParser, words: str) -> None:
@@ -86,13 +110,16 @@ def add_parts(parser: argparse.ArgumentParser) -> None:
 def refuse(arguments: argparse.Namespace, options: Iterable[str], why: str) -> None:
     """Raise ``InvalidInput`` where one of these options, which would be ignored, is given."""
     for option in options:
-        value = getattr(arguments, option.removeprefix("--"))
+        value = getattr(arguments, option.removeprefix("--").replace("-", "_"))
         if value is not None and value is not False:
             raise InvalidInput(f"{option} {why}; leave it out")
 
 
 def state_path(arguments: argparse.Namespace) -> Path:
-    """The state directory that is meant, absolute."""
+    """The state directory that is meant by a command that is no client, absolute."""
+    for option in ("--server", "--context"):
+        if hasattr(arguments, option[2:]):
+            raise InvalidInput(f"{option}: {arguments.command} works on this machine; leave it out")
     state = getattr(arguments, "state", None)
     return (Path(state) if state else default_state_directory()).absolute()
 
@@ -101,5 +128,6 @@ def connect(arguments: argparse.Namespace) -> "Client":
     """A client of the manager that is meant."""
     # Here and not above: HTTP takes longer to import than all of --help may take.
     from wharfinger.cli.client import Client  # noqa: PLC0415
+    from wharfinger.cli.contexts import find_manager  # noqa: PLC0415
 
-    return Client(state_path(arguments))
+    return Client(find_manager(arguments, os.environ))

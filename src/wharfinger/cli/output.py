@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wharfinger.cli import format as fmt
+from wharfinger.cli.readers import TEMPLATE
 
 Record = dict[str, Any]
 """One record of the API."""
@@ -56,13 +57,37 @@ def table(
     """
     if not rows:
         return empty
-    cells = [[header for header, _ in columns]]
-    cells += [[printable(cell(row)) for _, cell in columns] for row in rows]
+    cells = [[header for header, _ in columns], *_cells(rows, columns)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     if width is not None:
         least = [(flexible or {}).get(header, _UNCUT) for header, _ in columns]
         widths = _narrowed(widths, least, width - 2 * (len(widths) - 1))
         cells = [list(map(_cut, line, widths)) for line in cells]
+    return _aligned(cells, widths)
+
+
+class GrowingTable:
+    """A table that is printed line by line; its columns get wider where they must."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self._columns = columns
+        self._widths: list[int] = []
+
+    def text(self, rows: Sequence[Any]) -> str:
+        """These rows, the first time below the headers."""
+        cells = _cells(rows, self._columns)
+        if not self._widths:
+            cells.insert(0, [header for header, _ in self._columns])
+        lines = [self._widths, *(list(map(len, line)) for line in cells)]
+        self._widths = list(map(max, *(line for line in lines if line), [0] * len(self._columns)))
+        return _aligned(cells, self._widths)
+
+
+def _cells(rows: Sequence[Any], columns: Sequence[Column]) -> list[list[str]]:
+    return [[printable(cell(row)) for _, cell in columns] for row in rows]
+
+
+def _aligned(cells: Sequence[Sequence[str]], widths: Sequence[int]) -> str:
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in cells)
 
 
@@ -114,15 +139,38 @@ def printable(shown: str) -> str:
 
 
 def show(value: Any, output: str, as_text: Callable[[], str]) -> None:
-    """Print a value as asked: JSON, YAML, or by ``as_text`` for people."""
-    shown = {"json": to_json, "yaml": to_yaml}.get(output, lambda _: as_text())(value)
+    """Print a value as asked: JSON, YAML, by a template, or by ``as_text`` for people."""
+    if output.startswith(TEMPLATE):
+        from wharfinger.cli.jsonpath import render  # noqa: PLC0415 - few calls want it
+
+        shown = render(output.removeprefix(TEMPLATE), value, _single)
+    else:
+        shown = {"json": to_json, "yaml": to_yaml}.get(output, lambda _: as_text())(value)
     if shown:
-        sys.stdout.write(shown + "\n")
+        sys.stdout.write(shown + ("" if shown.endswith("\n") else "\n"))
+        sys.stdout.flush()
+
+
+def _single(value: Any) -> str:
+    """A value of a template: words without quotes, nothing for ``None``."""
+    if value is None:
+        return ""
+    return printable(value) if isinstance(value, str) else json.dumps(value)
+
+
+def names_text(records: Sequence[Record], kind: str) -> str:
+    """For ``-o name``: ``workload/web``, a line each."""
+    return "\n".join(f"{kind}/{printable(str(record['name']))}" for record in records)
 
 
 def to_json(value: Any) -> str:
     """Indented, ASCII only."""
     return json.dumps(value, indent=2)
+
+
+def to_json_line(value: Any) -> str:
+    """The same in one line, for streams."""
+    return json.dumps(value)
 
 
 def to_yaml(value: Any) -> str:

@@ -7,6 +7,26 @@ from math import inf, nan, nextafter
 
 from wharfinger.errors import InvalidInput
 
+OUTPUTS = ("table", "wide", "json", "yaml")
+TEMPLATE = "jsonpath="
+"""What an output format begins with that is a template of ``jsonpath``."""
+
+
+def output_format(text: str) -> str:
+    """One of ``OUTPUTS``, ``name``, or ``jsonpath=TEMPLATE``."""
+    if text in (*OUTPUTS, "name"):
+        return text
+    if not text.startswith(TEMPLATE):
+        there_are = f"{', '.join(OUTPUTS)}, name, {TEMPLATE}TEMPLATE"
+        raise argparse.ArgumentTypeError(f"{text!r} is not a format; there are {there_are}")
+    from wharfinger.cli.jsonpath import parse  # noqa: PLC0415 - few calls want it
+
+    try:
+        parse(text.removeprefix(TEMPLATE))
+    except InvalidInput as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
 
 def seconds(text: str, *, allow_zero: bool = True) -> float:
     """A duration such as ``30s`` or ``5m``; a bare number is seconds."""

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = "programs that the manager knew; for a state directory (default: the site's)"
     add("--known DIR", about, read=Path)
     words = f"{words} (default: act)"
-    parser.add_argument("--mode", choices=("act", "recommend"), help=words)
+    parser.add_argument("--mode", choices=("act", "recommend", "recommend-cold"), help=words)
     add_output(parser)
 
 

@@ -13,7 +13,7 @@ from wharfinger.cli.explain import explanation_text
 from wharfinger.cli.options import add_option, add_output, add_parts, refuse
 from wharfinger.cli.output import Record, column, fields, show, table
 from wharfinger.cli.progress import Progress
-from wharfinger.cli.readers import probability, whole
+from wharfinger.cli.readers import number, probability, whole
 from wharfinger.errors import InvalidInput
 
 # Imported by the functions that need it: help needs none of it, and it takes long.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 REPEATS = 7
 _OF_THE_RUN = (
     "scenario", "admission", "adaptation", "contention", "seed", "regime", "servers", "workloads",
-    "confidence", "record",
+    "scale", "confidence", "record",
 )  # fmt: skip
 """Options that ``RunSpec`` takes under these names."""
 _DRAWN = ("performance",)
@@ -52,6 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--regime NAME", "calibration of the physics (default: the scenario's)")
     add("--servers N", "number of servers, in the scenario's proportions", read=whole(1))
     add("--workloads N", "number of workloads", read=whole(1))
+    words = "factor of servers, workloads and the rate of arrivals, e.g. 0.2; the load stays"
+    add("--scale F", words, "1", number(0.0001, 1000, "a factor from 0.0001 to 1000"))
     add("--confidence P", "with which a target must be reached", "0.8", probability)
     add("--record FILE", "write the run's log, for replay", read=Path)
     add("--explain WORKLOAD", "say why a workload was where it was")
@@ -100,12 +102,20 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
-    from wharfinger.policies.registry import split_spec  # noqa: PLC0415
+    from wharfinger.policies.registry import POLICIES, make_policy, split_spec  # noqa: PLC0415
     from wharfinger.simulator.policies import policies  # noqa: PLC0415
     from wharfinger.simulator.run import RunSpec  # noqa: PLC0415
 
     option = "--compare" if arguments.compare else "--policy"
-    if split_spec(policy, option)[0] not in policies():
+    name = split_spec(policy, option)[0]
+    if name in POLICIES:  # Wrong settings are told before anything runs.
+        make_policy(
+            policy,
+            admission=arguments.admission or "",
+            adaptation=arguments.adaptation or "",
+            contention=arguments.contention or "",
+        )
+    elif name not in policies():
         there_are = ", ".join(policies())
         raise InvalidInput(f"{option}: {policy!r} is not a policy; there are {there_are}")
     return RunSpec(

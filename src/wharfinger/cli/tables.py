@@ -1,8 +1,11 @@
 """The columns of every list that ``get`` and its likes print."""
 
+from collections.abc import Callable
+
 from wharfinger.cli import format as fmt
 from wharfinger.cli import targets
 from wharfinger.cli.output import Column, Record, column
+from wharfinger.cli.statuses import exit_text, moment, server_status, workload_status
 
 
 def columns(kind: str, output: str) -> list[Column]:
@@ -10,10 +13,10 @@ def columns(kind: str, output: str) -> list[Column]:
     return (_WIDE if output == "wide" and kind in _WIDE else _NORMAL)[kind]
 
 
-def _exit(workload: Record) -> str:
-    if workload["signal"] is not None:
-        return f"signal {workload['signal']}"
-    return fmt.text(workload["exit_code"])
+def state_of(kind: str) -> Callable[[Record], object]:
+    """By which a record has changed: what its table shows, but for what only time changes."""
+    shown = [cell for header, cell in columns(kind, "table") if header not in _TIMED]
+    return lambda record: [cell(record) for cell in shown]
 
 
 def _pressure(server: Record, kind: str, nothing: float) -> str:
@@ -52,7 +55,7 @@ def _event(event: Record) -> str:
 def _placement(placement: Record) -> str:
     allocation = placement["allocation"]
     cpus = fmt.number(allocation["cpu_millicpus"] / 1000)
-    return f"{placement['server']}: {cpus} CPU, {allocation['memory_bytes'] // 2**20} MiB"
+    return f"{placement['server']}: {cpus} CPU, {fmt.size(allocation['memory_bytes'])}"
 
 
 def _measurements(measurements: Record) -> str:
@@ -68,19 +71,19 @@ def _measurements(measurements: Record) -> str:
     )
 
 
-_REASON = column("REASON")
+_TIMED = ("WAITED", "RAN", "LONGEST WAIT")
 _NORMAL: dict[str, list[Column]] = {
     "workloads": [
         *map(column, ("NAME", "TYPE")),
-        ("PHASE", lambda w: f"{w['phase']}{' (stopping)' if w['stopping'] else ''}"),
+        ("STATUS", workload_status),
+        column("READY", form=fmt.yes_no),
+        column("RESTARTS"),
         column("CPUS", form=fmt.number),
         column("MEMORY", "memory_bytes", lambda size_bytes: fmt.size(size_bytes or None)),
         column("SERVER", "servers"),
-        column("STARTS"),
-        ("EXIT", _exit),
-        column("WAIT", "wait_seconds", fmt.duration),
-        column("RUN", "run_seconds", fmt.duration),
-        _REASON,
+        column("RUN"),
+        column("WAITED", "wait_seconds", fmt.duration),
+        column("RAN", "run_seconds", fmt.duration),
     ],
     "servers": [
         *map(column, ("NAME", "PLATFORM")),
@@ -89,7 +92,7 @@ _NORMAL: dict[str, list[Column]] = {
         column("MEMORY", "memory_bytes", fmt.size),
         column("ALLOCATED", "memory_allocated_bytes", fmt.size),
         column("WORKLOADS"),
-        column("ACCEPTING", form=fmt.yes_no),
+        ("STATUS", server_status),
         column("CONDITIONS", form=lambda conditions: fmt.text([c["name"] for c in conditions])),
     ],
     "platforms": [
@@ -111,7 +114,10 @@ _NORMAL: dict[str, list[Column]] = {
 }
 _WIDE: dict[str, list[Column]] = {
     "workloads": [
-        *_NORMAL["workloads"][:-1],
+        *_NORMAL["workloads"],
+        column("STARTS"),
+        ("EXIT", lambda w: exit_text(w).removeprefix("exit ")),
+        ("NEXT", lambda w: moment(w["due_at"]) if w["due_at"] else fmt.NONE),
         column("CPU TIME", "cpu_seconds", fmt.duration),
         column("TARGET", form=targets.target),
         column("ACHIEVED", form=targets.achieved),
@@ -122,12 +128,13 @@ _WIDE: dict[str, list[Column]] = {
         *map(column, ("PRIORITY", "QUEUE")),
         column("SUBMITTED", "submitted_at", fmt.clock),
         column("LABELS", form=lambda labels: fmt.text([f"{k}={v}" for k, v in labels.items()])),
-        _REASON,
+        *map(column, ("PHASE", "REASON")),
         column("MESSAGE", form=lambda message: fmt.text(fmt.words(message))),
     ],
     "servers": [
         *_NORMAL["servers"],
         column("PROFILING", "copies"),
+        ("CORDON", lambda server: fmt.text(server["cordon_reason"])),
         column("UNSETTLED", form=fmt.yes_no),
         ("TOLERATES", lambda server: _pressure(server, "tolerated", 100.0)),
         ("CAUSES", lambda server: _pressure(server, "caused", 0.0)),

@@ -11,6 +11,8 @@ from wharfinger.cli.output import Record
 
 TERMS = ("throughput_per_second", "rate_per_second", "latency_seconds", "completion_seconds")
 """What a target may state, in the order in which it is written."""
+THROTTLED = "throttled_share"
+"""What is measured beside the target's terms, and stands for none of them."""
 SOURCES_WIDTH = 48
 """Of ``measured_by``, at most; ``measured`` has all of it."""
 
@@ -53,11 +55,15 @@ def achieved_of_target(workload: Record) -> str:
 
 
 def term(name: str, value: float) -> str:
-    """A number of ``TERMS``, or of CPU time, in its unit.
+    """A number of ``TERMS``, of CPU time or of throttling, in its unit.
 
     >>> term("rate_per_second", 126.3), term("latency_seconds", 0.00236)
     ('126/s', '2.36ms')
+    >>> term("throttled_share", 0.12)
+    'throttled in 12% of its periods'
     """
+    if name == "throttled_share":
+        return f"throttled in {fmt.percent(value)} of its periods"
     if name == "cpu_seconds_per_second":
         return f"{fmt.significant(value)} CPUs used"
     if name.endswith("_per_second"):
@@ -118,6 +124,12 @@ def measured(values: list[Record]) -> str:
     return "; ".join(lines) or fmt.NONE
 
 
+def throttled_share(workload: Record) -> float | None:
+    """Of the periods of its CPU quota, those in which that did not last; ``None`` = unknown."""
+    found = (one["value"] for one in workload["measured"] if one["name"] == THROTTLED)
+    return next(found, None)
+
+
 def _source(one: Record) -> str:
     kind = f"(proxy, {'' if one['trusted'] else 'un'}trusted)"
     return str(one["source"]).replace("(proxy)", kind)
@@ -130,6 +142,7 @@ def measured_by(values: list[Record]) -> str:
     >>> measured_by([{"value": 4.0, "source": "progress lines"}, cpu]), measured_by([cpu])
     ('progress lines', 'CPU time (proxy, untrusted)')
     """
+    values = [one for one in values if one.get("name") != THROTTLED]
     silent = [f"no signal: {one['source']}" for one in values if one["value"] is None]
     proxies = [_source(one) for one in values if "(proxy)" in one["source"]]
     own = [one["source"] for one in values if "(proxy)" not in one["source"]]

@@ -15,6 +15,7 @@ from wharfinger.cli import targets
 from wharfinger.cli.options import add_common, add_option, connect
 from wharfinger.cli.output import Column, Record, column, show, table
 from wharfinger.cli.readers import seconds
+from wharfinger.cli.selecting import in_order
 from wharfinger.cli.workload_text import change, done
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     add_option(parser, "--once", "print once, also on a terminal")
     add_option(parser, "--interval DURATION", "between two refreshes", "2s", seconds)
+    words = (
+        "by this field of the JSON output; --sort-by=-cpus_used: downwards (default: worst first)"
+    )
+    add_option(parser, "--sort-by FIELD", words)
     add_common(parser)
 
 
@@ -44,7 +49,7 @@ def run(arguments: argparse.Namespace) -> None:
         time.sleep(pause)
         now = _sample(client)
         rows = [_with_rate(usage, before.get(name)) for name, usage in now.items()]
-        rows.sort(key=_worst_first)
+        rows = in_order(sorted(rows, key=_worst_first), arguments.sort_by)
         text = rows_text(rows, wide=arguments.output == "wide", live=refresh)
         if not refresh:
             show(rows, arguments.output, lambda text=text: text)  # type: ignore[misc] # bound now
@@ -59,7 +64,9 @@ def rows_text(rows: list[Record], *, wide: bool = False, live: bool = False) -> 
     if wide:
         return table(rows, _WIDE, empty="nothing runs")
     width = shutil.get_terminal_size((WIDTH, 24)).columns if live else WIDTH
-    return table(rows, _COLUMNS, empty="nothing runs", width=width, flexible=_FLEXIBLE)
+    throttles = any(targets.throttled_share(row) is not None for row in rows)
+    columns = [*_COLUMNS[:3], *([_THROTTLED] if throttles else []), *_COLUMNS[3:]]
+    return table(rows, columns, empty="nothing runs", width=width, flexible=_FLEXIBLE)
 
 
 def _sample(client: "Client") -> dict[str, Record]:
@@ -92,12 +99,12 @@ def _used_and_given(usage: Record) -> str:
 def _adjustment(made: Record) -> str:
     changed = f": {made['reason']}" if made["kind"] == "unchanged" else f" {change(made)}"
     what = done(made["kind"]) + changed.removesuffix(f" {fmt.NONE}")
-    return f"{fmt.clock(made['time'])[11:]} {what}"
+    return f"{fmt.time_of_day(made['time'])} {what}"
 
 
 _COLUMNS: list[Column] = [
     column("NAME"),
-    column("PHASE"),
+    ("STATUS", lambda usage: "not ready" if usage["ready"] is False else usage["phase"]),
     ("CPU USED/GIVEN", _used_and_given),
     column("TARGET", form=targets.target),
     ("ACHIEVED", targets.achieved_of_target),
@@ -108,10 +115,13 @@ _COLUMNS: list[Column] = [
     column("NEIGHBORS", "co_runners"),
     column("LAST ADJUSTMENT", form=_adjustment),
 ]
+_THROTTLED: Column = ("THROTTLED", lambda usage: fmt.percent(targets.throttled_share(usage)))
+"""Of the periods of its quota, those in which that did not last."""
 _FLEXIBLE = {"NAME": 8, "TARGET": 8, "ACHIEVED": 8, "NEIGHBORS": 9, "LAST ADJUSTMENT": 16}
 """Columns that are cut where a line would be too long, with their least widths."""
 _WIDE: list[Column] = [
     *_COLUMNS[:3],
+    _THROTTLED,
     column("SERVER", "servers"),
     column("MEMORY USED", "memory_bytes", fmt.size),
     column("MEMORY", "memory_limit_bytes", fmt.size),

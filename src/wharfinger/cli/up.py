@@ -6,11 +6,8 @@ when it ends, however it ends; the next ``up`` takes it over.
 
 import argparse
 import contextlib
-import logging
 import os
 import socket
-import sys
-import traceback
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import TYPE_CHECKING
 from wharfinger.cli.main import FAILED, OK, complain
 from wharfinger.cli.options import add_option, add_parts, add_state, state_path
 from wharfinger.cli.readers import probability
+from wharfinger.cli.up_log import FORMS, LEVELS, UpLog, begin
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -44,13 +42,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--servers SPEC", words)
     add("--policy NAME", "places and sizes: NAME or NAME[SETTING=VALUE,...]", "quasar")
     add_parts(parser)
-    add("--mode MODE", "act, or recommend: only say what would be done", "act")
+    words = (
+        "act; recommend: only say what would be done, by profiling runs in sandboxes; or "
+        "recommend-cold: the same without these"
+    )
+    add("--mode MODE", words, "act")
     words = "with which probability a target must be reached, 0.5 to below 1"
     add("--confidence P", words, "0.8", probability)
     words = "known programs to classify by (default: this site's own, else those that are shipped)"
     add("--known DIR", words, read=Path)
     add("--listen HOST:PORT", "serve the API on TCP too, for clients that have the token")
-    add("--token-file FILE", "the token for --listen (default: $WHARFINGER_TOKEN)", read=Path)
+    # Here or before the command: whichever is written.
+    words = "the token for --listen (default: $WHARFINGER_TOKEN)"
+    parser.add_argument("--token-file", metavar="FILE", default=argparse.SUPPRESS, help=words)
+    words = "on standard error, a line for each decision: text, json or none"
+    parser.add_argument("--log", choices=FORMS, default="text", help=f"{words} (default: text)")
+    words = "the least that is logged; debug: measurements, too (default: info)"
+    parser.add_argument("--log-level", choices=LEVELS, default="info", help=words)
     add("--accept-loss", "start with nothing when no event of a damaged log can be saved")
 
 
@@ -61,19 +69,20 @@ def run(arguments: argparse.Namespace) -> int:
     from wharfinger.runtime.state_directory import StateDirectory  # noqa: PLC0415
     from wharfinger.service.listening import find_token, parse_listen  # noqa: PLC0415
 
-    _log_to_stderr()
     address = arguments.listen and parse_listen(arguments.listen)
-    if arguments.token_file and not address:
+    token_file = getattr(arguments, "token_file", None)
+    if token_file and not address:
         raise InvalidInput("--token-file: without --listen nothing is served that needs a token")
-    token = find_token(arguments.token_file, os.environ) if address else None
+    token = find_token(token_file and Path(token_file), os.environ) if address else None
     options = Options(**{name: getattr(arguments, name) for name in _OF_THE_RUNTIME})
     directory = StateDirectory(state_path(arguments))
     directory.lock()
+    log, lines = begin(arguments.log, arguments.log_level)
     try:
         with contextlib.closing(assemble(directory, options)) as runtime:
-            runtime.start()
-            return _serve(runtime, directory, address, token)
+            return _serve(runtime, directory, address, token, log)
     finally:
+        lines.close()
         directory.unlock()
 
 
@@ -82,10 +91,13 @@ def _serve(
     directory: "StateDirectory",
     address: tuple[str, int] | None,
     token: str | None,
+    log: UpLog,
 ) -> int:
     from wharfinger.service.listening import listen_tcp, listen_unix  # noqa: PLC0415 - as in run
     from wharfinger.service.server import serve  # noqa: PLC0415 - as in run
 
+    seen = runtime.store.last_sequence
+    runtime.start()
     tcp = [listen_tcp(*address)] if address else []
     sockets = [listen_unix(directory.socket), *tcp]
     try:
@@ -95,6 +107,7 @@ def _serve(
             state_directory=directory.path,
             token=token,
             on_ready=lambda: _announce(directory.path, tcp),
+            beside=lambda driver: log.follow(driver, after=seen),
         )
     finally:
         directory.socket.unlink(missing_ok=True)
@@ -112,25 +125,3 @@ def _announce(state: Path, tcp: Sequence[socket.socket]) -> None:
     # The parent process may not want to read this.
     with contextlib.suppress(OSError):
         print("\n".join([*lines, "ready"]), flush=True)
-
-
-class _OneLine(logging.Formatter):
-    """One line a record, with the place where an exception was raised; all of it for debugging."""
-
-    def formatException(self, ei: object) -> str:  # noqa: N802 - logging's own name
-        error = sys.exc_info()[1] if not isinstance(ei, tuple) else ei[1]
-        if os.environ.get("WHARFINGER_DEBUG"):
-            return "".join(traceback.format_exception(error))
-        frames = traceback.extract_tb(error.__traceback__ if error else None)
-        place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
-        return f"{type(error).__name__}: {error}{place}"
-
-    def format(self, record: logging.LogRecord) -> str:
-        text = super().format(record)
-        return text if os.environ.get("WHARFINGER_DEBUG") else text.replace("\n", "; ")
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(_OneLine("wharfinger: %(levelname)s: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=logging.WARNING)

@@ -4,8 +4,10 @@ import argparse
 import json
 from pathlib import Path
 
+from wharfinger.cli import format as fmt
+from wharfinger.cli.decisions import decisions_text
 from wharfinger.cli.options import add_common, add_option, connect
-from wharfinger.cli.output import Record, show
+from wharfinger.cli.output import Record, column, indented, show, table
 from wharfinger.cli.submit import read_document, source_of
 from wharfinger.errors import InvalidInput
 
@@ -16,12 +18,17 @@ _FIELDS = (
     ("--priority N", "priority", "higher goes first"),
     ("--tolerance SHARE", "tolerance", "how far the target may be missed, e.g. 5%"),
     ("--throughput RATE", "target.throughput", "to sustain, e.g. 40000/s"),
-    ("--latency-p99 DURATION", "target.latency", "bound on its 99th percentile, e.g. 2ms"),
-    ("--completion-time DURATION", "target.completionTime", "from submission on, e.g. 10m"),
+    ("--latency-p99 --p99 DURATION", "target.latency", "bound on its 99th percentile, e.g. 2ms"),
+    (
+        "--completion-time --within DURATION",
+        "target.completionTime",
+        "from submission on, e.g. 10m",
+    ),
     ("--rate RATE", "target.rate", "work per second, e.g. 1.2e9/s"),
 )
 _PENDING = ("no-room", "too-large", "not-supported")
 """Reasons for which a changed allocation waits."""
+_WITHOUT_EFFECT = "sized-by-target"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "-f --file FILE", "its whole new manifest; - is stdin")
     for option, _, words in _FIELDS:
         add_option(parser, option, words, read=int if option == "--priority N" else str)
+    add_option(parser, "--dry-run", "show what would change and be decided, change nothing")
     add_common(parser)
 
 
@@ -39,18 +47,38 @@ def run(arguments: argparse.Namespace) -> None:
     if bool(patch) == bool(arguments.file):
         raise InvalidInput("update: say what to change: either -f FILE or options such as --cpu 2")
     client = connect(arguments)
-    path = ("workloads", arguments.name)
+    path, query = ("workloads", arguments.name), dict[str, str | bool](dry_run=arguments.dry_run)
     if arguments.file:
-        query = {"working_directory": str(Path.cwd()), "source": source_of(arguments.file)}
-        answer = client.call("PUT", *path, query=query, body=read_document(arguments.file))
+        directory = "/" if client.address.remote else str(Path.cwd())
+        query |= {"working_directory": directory, "source": source_of(arguments.file)}
+        document = read_document(arguments.file)
+        workload: Record = client.send("PUT", *path, query=query, body=document)
     else:
         body = json.dumps({"spec": patch}).encode()
         kind = "application/merge-patch+json"
-        answer = client.call("PATCH", *path, body=body, content_type=kind)
-    workload: Record = json.loads(answer.body)
+        workload = client.send("PATCH", *path, query=query, body=body, content_type=kind)
+    if arguments.dry_run:
+        show(workload, arguments.output, lambda: _preview_text(workload))
+        return
     pending = f", but for now: {workload['message']}" if workload["reason"] in _PENDING else ""
+    if workload["reason"] == _WITHOUT_EFFECT and (arguments.cpu or arguments.file):
+        pending = f", but {workload['message']}"
     text = f"workload/{workload['name']} updated{pending}"
     show(workload, arguments.output, lambda: text)
+
+
+def _preview_text(preview: Record) -> str:
+    """What would differ, and what would be decided on it."""
+    if not preview["changes"]:
+        return f"workload/{preview['name']} is so already: unchanged"
+    columns = [column("FIELD", "name"), column("FROM", form=_value), column("TO", form=_value)]
+    changes = indented(table(preview["changes"], columns))
+    decisions = decisions_text(preview["decisions"])
+    return f"workload/{preview['name']} would be updated\n{changes}\n{decisions}".rstrip()
+
+
+def _value(value: object) -> str:
+    return fmt.text(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _patch(arguments: argparse.Namespace) -> Record:

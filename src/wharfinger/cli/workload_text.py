@@ -2,6 +2,7 @@
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli.output import Column, Record, column, table
+from wharfinger.cli.statuses import ended_status
 from wharfinger.cli.targets import term
 
 ADJUSTMENT_ROWS = 10
@@ -14,6 +15,31 @@ def placements(workload: Record) -> str:
         f"{fmt.size(p['memory_bytes'])} memory)"
         for p in workload["placements"]
     )
+
+
+def restarts(workload: Record) -> str:
+    """How often its program was started again in this run, and lately."""
+    times, in_row = (workload[key] for key in ("restarts", "restarts_in_row"))
+    return f"{times}x" + (f", {in_row} of them in a row" if in_row else "")
+
+
+def runs_text(runs: list[Record]) -> str:
+    """Runs that have ended, and what became of each."""
+    return table(runs, _RUNS)
+
+
+_RUNS: list[Column] = [
+    column("RUN"),
+    ("ENDED", lambda run: f"{fmt.clock(run['ended_at'])}"),
+    ("STATUS", ended_status),
+    column("RAN", "run_seconds", fmt.duration),
+    column("RESTARTS"),
+    column("CPU TIME", "cpu_seconds", fmt.duration),
+    column("PEAK MEMORY", "memory_peak_bytes", fmt.size),
+    column("OF TARGET", "achieved", fmt.percent),
+    column("MET", form=fmt.yes_no),
+    column("MESSAGE"),
+]
 
 
 def basis(classification: Record) -> str:
@@ -105,7 +131,7 @@ def adjustments_text(adjustments: list[Record], *, wide: bool = True) -> str:
     shown = adjustments if wide else adjustments[-ADJUSTMENT_ROWS:]
     earlier = len(adjustments) - len(shown)
     columns: list[Column] = [
-        column("TIME", form=lambda time: fmt.clock(time)[11:]),
+        column("TIME", form=fmt.time_of_day),
         column("DONE", "kind", done),
         ("CHANGED", change),
         ("OF TARGET", _of_target),

@@ -18,15 +18,25 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.contention.kept import residents_loss
 from wharfinger.contention.pair_table import PairRows
-from wharfinger.core.seams.contention import POINTS, Array, Assessment, ContentionCost, LogEstimates
+from wharfinger.core.seams.contention import (
+    POINTS,
+    Array,
+    Assessment,
+    ContentionCost,
+    LogEstimates,
+    ResidentsLoss,
+)
 from wharfinger.model.pairs import PairProfile, profile_on
 from wharfinger.model.profile import quantile
 from wharfinger.model.view import Request, View
+from wharfinger.native import pair_drops, pair_shortfalls
 
 _UNKNOWN = -2
 """Index of a basis that no resident has; that of a server without profiles is -1."""
 _NOTHING = PairProfile("", (), ())
+_NO_CROSS = np.zeros((0, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +121,12 @@ class Inflicted:
         shortfall: (R,) the share by which the newcomer takes each one's performance below what it
             must keep, or further below; with the required confidence.
         performance: (R,) the logarithm of its performance over target with the newcomer.
+        variance: (R,) what the newcomer adds to its variance.
     """
 
     shortfall: Array
     performance: Array
+    variance: Array
 
 
 class PairAssessment(Assessment):
@@ -140,14 +152,12 @@ class PairAssessment(Assessment):
     @cached_property
     def suffered(self) -> LogEstimates:
         """0 where no resident has a profile in its basis."""
-        newcomer, rows, at = self._newcomer, self._rows, self._platform
-        pressure = rows.pressure[: self._servers]
-        square = newcomer.sensitivity**2 + newcomer.sensitivity_variance
-        drop = _picked(pressure, newcomer.sensitivity, at)
-        variance = _picked(rows.pressure_variance[: self._servers], square, at)
-        if newcomer.sensitivity_variance.any():
-            variance += _picked(pressure**2, newcomer.sensitivity_variance, at)
-        return LogEstimates(*(np.where(self._informed, each, 0.0) for each in (drop, variance)))
+        newcomer, rows = self._newcomer, self._rows
+        profile = np.where(self._informed, self._platform, -1)
+        sides = newcomer.sensitivity, newcomer.sensitivity_variance
+        return LogEstimates(
+            *pair_drops(rows.pressure, rows.pressure_variance, _NO_CROSS, profile, *sides)
+        )
 
     @property
     def correctable(self) -> LogEstimates:
@@ -170,25 +180,24 @@ class PairAssessment(Assessment):
     def inflicted(self) -> Inflicted:
         """The effect on each resident."""
         newcomer, rows, residents = self._newcomer, self._rows, len(self._rows.names)
-        server, own = rows.server[:residents], rows.sensitivity_variance[:residents]
-        sensitivity, cross = rows.sensitivity[:residents], rows.cross[:residents]
+        server = rows.server[:residents]
+        # A free row has no server: the last one's profile, times zero.
+        profile = np.where(self._informed, self._platform, -1)[server]
+        levels = rows.sensitivity, rows.sensitivity_variance, rows.cross
+        sides = newcomer.pressure, newcomer.pressure_variance
+        drop, variance = pair_drops(*levels, profile, *sides)
+        shortfall = pair_shortfalls(rows.kept, drop, variance, self._z)
+        return Inflicted(shortfall, rows.kept[:residents, 0] - drop, variance)
+
+    def residents_loss(self) -> ResidentsLoss:
+        """Of those with a profile in the newcomer's basis."""
+        rows, residents, inflicted = self._rows, len(self._rows.names), self.inflicted
         before, before_variance, kept = rows.kept[:residents, :3].T
-        at = self._platform[server]
-        same = rows.basis[: self._servers][server] == newcomer.basis[at]
-        drop = _picked(sensitivity, newcomer.pressure, at)
-        variance = np.zeros(residents)
-        if own.any():
-            variance += _picked(own, newcomer.pressure**2, at) + _picked(
-                cross, newcomer.pressure, at
-            )
-        if newcomer.pressure_variance.any():
-            variance += _picked(sensitivity**2 + own, newcomer.pressure_variance, at)
-        drop, variance = np.where(same, drop, 0.0), np.where(same, variance, 0.0)
-        variance = np.maximum(variance, -before_variance)
-        after = before - drop
-        low = before - self._z * np.sqrt(before_variance) - kept
-        lower = after - self._z * np.sqrt(before_variance + variance) - kept
-        return Inflicted(_share_below(low, lower), after)
+        drop = before - inflicted.performance
+        server = rows.server[:residents]
+        return residents_loss(
+            before - kept, before_variance, drop, inflicted.variance, server, self._servers
+        )
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None
@@ -250,11 +259,9 @@ class PairAssessment(Assessment):
 
     def _victim(self, row: int) -> int | None:
         """The resident with the largest shortfall, then the least performance."""
-        there = np.flatnonzero(self._rows.server[: len(self._rows.names)] == row)
-        if not there.size:
-            return None
-        shortfall, left = self.inflicted.shortfall[there], self.inflicted.performance[there]
-        return int(there[np.lexsort((left, -shortfall))[0]])
+        shortfall, left = self.inflicted.shortfall, self.inflicted.performance
+        there = self._rows.seats_of(row)
+        return min(there, key=lambda seat: (-shortfall[seat], left[seat]), default=None)
 
 
 def _share_below(before: Array, after: Array) -> Array:

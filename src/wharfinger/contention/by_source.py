@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.contention.rows import close_up, doubled, grown
+from wharfinger.contention.source_residents import SourceResidents
 from wharfinger.core.seams.contention import (
     Array,
     Assessment,
@@ -27,7 +28,9 @@ from wharfinger.core.seams.contention import (
     ContentionTable,
     LogEstimates,
     Resident,
+    ResidentsLoss,
     Score,
+    ScoreColumns,
 )
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate, quantile
@@ -80,10 +83,14 @@ class SourceTable(ContentionTable):
         self._settings = settings
         self._levels = np.zeros((4, len(SOURCES), 0))
         self._is_pressed = np.zeros(0, dtype=np.bool_)
+        self._residents = SourceResidents(
+            settings.drop_at_tolerated, settings.min_score, settings.max_drop
+        )
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
         """Whether the scores of the server changed."""
         self._grow(row + 1)
+        self._residents.put(row, residents)
         if not residents and not self._is_pressed[row]:
             return False
         levels = _together(residents)
@@ -95,6 +102,7 @@ class SourceTable(ContentionTable):
 
     def drop(self, row: int) -> None:
         """Remove a server's row."""
+        self._residents.drop(row)
         if row < len(self._is_pressed) and self._is_pressed.any():  # else all are equal
             self._levels[:, :, row:-1] = self._levels[:, :, row + 1 :]
             self._levels[:, :, -1] = ALONE[:, None]
@@ -108,7 +116,10 @@ class SourceTable(ContentionTable):
         self._grow(servers)
         levels = self._levels[:, :, :servers]
         effort, settings = request.workload.best_effort, self._settings
-        return SourceAssessment(classification, effort, levels, view, confidence, settings)
+        residents = self._residents
+        return SourceAssessment(
+            classification, effort, levels, residents, view, confidence, settings
+        )
 
     def scores(self, row: int) -> list[Score]:
         """Of each source that a resident causes, or does not fully tolerate."""
@@ -119,6 +130,13 @@ class SourceTable(ContentionTable):
             for source, (t, tv, c, cv) in levels
             if t < ALONE[0] or c > ALONE[2]
         ]
+
+    def score_columns(self, servers: int) -> ScoreColumns:
+        """Of every server."""
+        self._grow(servers)
+        levels = self._levels[:, :, :servers]
+        unspent, variance = self._residents.unspent(servers)
+        return ScoreColumns(levels[0], levels[1], levels[2], levels[3], unspent, variance)
 
     def _grow(self, servers: int) -> None:
         before = len(self._is_pressed)
@@ -143,6 +161,7 @@ def _together(residents: Sequence[Resident]) -> Array:
 
 
 Scores = Mapping[SharedResource, Estimate]
+_NOT_CAUSED = Estimate(0.0, 0.0)
 
 
 def _counted(classification: Classification, *, best_effort: bool) -> tuple[Scores, Scores]:
@@ -163,6 +182,7 @@ class SourceAssessment(Assessment):
         classification: Classification,
         best_effort: bool,
         levels: Array,
+        residents: SourceResidents,
         view: View,
         confidence: float,
         settings: SourceSettings,
@@ -172,7 +192,7 @@ class SourceAssessment(Assessment):
         self._tolerated, self._caused = _counted(classification, best_effort=best_effort)
         self._sources = [s for s in SOURCES if s in self._tolerated or s in self._caused]
         self.informed = bool(self._sources)
-        self._residents = view.residents
+        self._residents, self._each = view.residents, residents
         self._z = quantile(confidence)
 
     @cached_property
@@ -190,6 +210,13 @@ class SourceAssessment(Assessment):
         np.minimum(drop, settings.max_drop, out=drop)
         np.minimum(variance, settings.max_variance, out=variance)
         return LogEstimates(drop, variance)
+
+    def residents_loss(self) -> ResidentsLoss:
+        """By the slope of each one's own curves."""
+        caused = [self._caused.get(source, _NOT_CAUSED) for source in SOURCES]
+        means = np.array([score.mean for score in caused])
+        variances = np.array([score.std**2 for score in caused])
+        return self._each.loss(self._servers, means, variances)
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None

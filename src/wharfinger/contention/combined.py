@@ -16,8 +16,11 @@ from wharfinger.core.seams.contention import (
     ContentionTable,
     LogEstimates,
     Resident,
+    ResidentsLoss,
     Score,
+    ScoreColumns,
 )
+from wharfinger.model.pairs import PairProfile
 from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.view import Request, View
 
@@ -77,9 +80,17 @@ class CombinedTable(ContentionTable):
         """By the first that knows it."""
         return _first(table.drop_of(row, platform, classification) for table in self._tables)
 
+    def pressure_on(self, row: int) -> PairProfile | None:
+        """By the first that knows it."""
+        return _first(table.pressure_on(row) for table in self._tables)
+
     def scores(self, row: int) -> list[Score]:
         """Of all."""
         return [score for table in self._tables for score in table.scores(row)]
+
+    def score_columns(self, servers: int) -> ScoreColumns | None:
+        """Of the first that has scores."""
+        return _first(table.score_columns(servers) for table in self._tables)
 
 
 class CombinedAssessment(Assessment):
@@ -120,6 +131,15 @@ class CombinedAssessment(Assessment):
             sum((cost.violation for cost in costs), nothing),
             sum((cost.lost for cost in costs), nothing),
             sum((cost.waste for cost in costs), nothing),
+        )
+
+    def residents_loss(self) -> ResidentsLoss:
+        """Added."""
+        losses = [part.residents_loss() for part in self._parts]
+        nothing = np.zeros(self._servers)
+        return ResidentsLoss(
+            sum((loss.targets for loss in losses), nothing),
+            sum((loss.performance for loss in losses), nothing),
         )
 
     def numbers(self, row: int) -> dict[str, float]:

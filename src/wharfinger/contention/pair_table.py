@@ -98,6 +98,7 @@ class PairRows(ContentionTable):
         self.kept = np.zeros((0, 5))
         self._rows_of: list[list[int]] = []
         self._free: list[int] = []
+        self._factors: dict[str, int] = {}
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
         """Never a reason to look at waiting workloads again."""
@@ -115,6 +116,7 @@ class PairRows(ContentionTable):
         if not residents:
             return
         self.basis[row] = self.bases.setdefault(profiles[0].basis, len(self.bases))
+        self._factors[profiles[0].basis] = factors
         pressure = np.array([profile.presses for profile in profiles])
         variances = np.array([_variances(p.presses_variance, p.presses) for p in profiles])
         self.pressure[row, :factors] = pressure.sum(axis=0)
@@ -148,9 +150,13 @@ class PairRows(ContentionTable):
                 variance[at],
             )
 
+    def seats_of(self, row: int) -> Sequence[int]:
+        """Rows of a server's residents that have a target to keep, ascending."""
+        return self._rows_of[row] if row < len(self._rows_of) else ()
+
     def slowdown_of(self, row: int, name: str) -> Estimate | None:
         """Of a resident that has a target to keep."""
-        for slot in self._rows_of[row] if row < len(self._rows_of) else ():
+        for slot in self.seats_of(row):
             if self.names[slot] == name:
                 drop, variance = self.kept[slot, 3:].tolist()
                 return Estimate(exp(-drop), sqrt(max(variance, 0.0)))
@@ -165,6 +171,19 @@ class PairRows(ContentionTable):
             return None
         others = self.pressure[row, : len(profile.presses)] - profile.presses
         return float(others @ np.array(profile.suffers))
+
+    def pressure_on(self, row: int) -> PairProfile | None:
+        """Of all residents, those without a target included."""
+        if row >= len(self._rows_of) or self.basis[row] < 0:
+            return None
+        basis = next(name for name, at in self.bases.items() if at == self.basis[row])
+        width = self._factors[basis]
+        return PairProfile(
+            basis,
+            suffers=(),
+            presses=tuple(self.pressure[row, :width].tolist()),
+            presses_variance=tuple(self.pressure_variance[row, :width].tolist()),
+        )
 
     def drop(self, row: int) -> None:
         """Remove a server's row."""

@@ -7,6 +7,7 @@ sure that it has one effect, and reports the outcome.
 from dataclasses import dataclass
 
 from wharfinger.model.allocation import Placement
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Measurements, ProfilingPlan
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Workload
@@ -88,6 +89,30 @@ class ProfileWorkload:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeWorkload:
+    """Raise sources of interference beside a *running* workload; the answer is ``WorkloadProbed``.
+
+    One source after the other rises until performance turns, and is withdrawn then (Paragon 3.4).
+    Asked for again under the same number it goes on, or is answered as before; an engine process
+    takes its sources with it when it ends. A resize, a suspension or a stop ends it, too.
+
+    Attributes:
+        number: Counts the probes of one start.
+        tolerance: How far performance may drop, as a share of that before; a source is withdrawn
+            before it drops further.
+        server: Where a copy of the workload, as it is now, is probed in its place; empty = itself,
+            where it runs.
+    """
+
+    key: str
+    number: int
+    workload: Workload
+    sources: tuple[SharedResource, ...]
+    tolerance: float
+    server: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ClassifyWorkload:
     """Estimate what it needs; the answer is ``WorkloadClassified`` or ``ClassificationFailed``.
 
@@ -137,6 +162,7 @@ EngineAction = (
     | MeasureWorkload
     | ForgetWorkload
     | ProfileWorkload
+    | ProbeWorkload
 )
 """What an engine is asked; ``ports`` says what stands behind which port."""
 Action = EngineAction | ClassifyWorkload | AcquireServer | ReleaseServer | DecidePlacement

@@ -4,8 +4,11 @@ Derived are the rows of servers and their residents (``Residency``), the queues 
 keys. The fold changes it, event by event, with the methods here.
 """
 
+from dataclasses import replace
+
 from wharfinger.core import events as ev
 from wharfinger.core.deadlines import Deadlines
+from wharfinger.core.followups import FollowUps
 from wharfinger.core.lifecycle import ENDED, NEXT, ON_SERVER, Phase, Trigger
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.queues import QueueEntry, WaitingQueues, entry_of
@@ -14,7 +17,8 @@ from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.core.triggers import trigger_in
-from wharfinger.model.decisions import Decision
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Decision, ReasonCode
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 """Phases that a workload leaves within the handling of one event."""
@@ -30,10 +34,14 @@ class ClusterState:
         ended: (order, uid, name) of ended workloads, oldest first.
         arriving: Stopped to be migrated, and now to be started where room is held for them.
         resize_wanted: On servers, with an allocation that differs from their reservation.
+        recommended: They wait, and hold room where they would be placed.
         touched: Changed since the pending actions were derived last; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
         questions: By the question's key, names of the workloads that deciders are asked about.
         reviews: When the admission reviews each workload that waits for that.
+        followups: What follows from ends and times.
+        kept_keys: Of earlier starts, whose output is kept, too.
+        probing: Beside which sources of interference rise now.
     """
 
     def __init__(
@@ -52,9 +60,13 @@ class ClusterState:
         self.suspended: dict[str, None] = {}
         self.arriving: dict[str, None] = {}
         self.questions: dict[str, str] = {}
+        self.recommended: dict[str, None] = {}
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.reviews = Deadlines()
+        self.followups = FollowUps(state)
+        self.kept_keys: set[str] = set()
+        self.probing: dict[str, None] = {}
         records = state.workloads.values()
         for record in records:
             self.index(record)
@@ -90,10 +102,33 @@ class ClusterState:
     def give_key(self, record: WorkloadRecord, key: str) -> None:
         """Give it the key of a new start or profiling."""
         if self.by_key.pop(record.key, None) is not None:
-            self.dropped_keys.append(record.key)
-        record.key = key
+            # The output of the start before is kept, profiling has none.
+            if record.handle:
+                self._keep_key(record, record.key)
+            else:
+                self.dropped_keys.append(record.key)
+        record.key, record.handle = key, ""
         record.attempts += 1
         self.by_key[key] = record.name
+
+    def _keep_key(self, record: WorkloadRecord, key: str) -> None:
+        """Keep the output of this start, in place of the one that was kept; empty = of none."""
+        if record.previous_key and record.previous_key != key:
+            self.kept_keys.discard(record.previous_key)
+            self.dropped_keys.append(record.previous_key)
+        record.previous_key = key
+        if key:
+            self.kept_keys.add(key)
+
+    def drop(self, record: WorkloadRecord) -> None:
+        """Remove an ended record; ``ForgetWorkload`` follows for its keys."""
+        del self.state.workloads[record.name]
+        self.by_key.pop(record.key, None)
+        if record.key:
+            self.dropped_keys.append(record.key)
+        self._keep_key(record, "")
+        self.ended.remove(_end_of(record))
+        self.followups.leave(record)
 
     def reported(self, time: float, event: ev.Event) -> WorkloadRecord | None:
         """Move the workload that a report is about; ``None`` = the report is stale."""
@@ -135,11 +170,16 @@ class ClusterState:
         else:
             self.undecided.pop(record.name, None)
         self.touched[record.name] = None
+        self.followups.changed(record)
+        if target in ENDED or source is Phase.PROFILING:
+            wake_waiting(self, record)
 
     def _leave_phase(self, time: float, record: WorkloadRecord, target: Phase) -> None:
         source = record.phase
         if source is Phase.QUEUED:
             self.dequeue(record)
+            # Also when a log is replayed: nobody else takes it from there.
+            self.arriving.pop(record.name, None)
         elif source is Phase.ADMITTED:
             self.leave_unprofiled(record)
         elif source is Phase.PROFILING:
@@ -148,10 +188,12 @@ class ClusterState:
             self.suspended.pop(record.name)
         elif source is Phase.MIGRATING:
             self.residency.has_left(record)
+        elif source is Phase.RUNNING and record.probe is not None:
+            end_probe(self, record, time)
         if source in ON_SERVER and target not in ON_SERVER:
             self.residency.neighbors_change(record, time)
             self.residency.release(record)
-            record.reclassifying = False
+            record.reclassifying, record.ready_at = False, None
             self.want_resize(record, wanted=False)
         if record.review_at is not None:
             self.review_at(record, None)
@@ -211,6 +253,8 @@ class ClusterState:
         """Enter its queue."""
         if self.queues.join(record):
             self.queues.room_changed = True
+        else:
+            self.queues.arrive(record)
 
     def leave_unprofiled(self, record: WorkloadRecord) -> None:
         """It no longer waits for profiling."""
@@ -221,6 +265,7 @@ class ClusterState:
         """Leave its queue, if it waits in one."""
         record.retry_at = None
         if record.phase is Phase.QUEUED:
+            recommend(self, record, ())
             self.queues.leave(record)
             self.queues.room_changed = True  # the next one may be first now
 
@@ -236,6 +281,9 @@ class ClusterState:
         """Enter a record into everything that is derived."""
         if record.key:
             self.by_key[record.key] = record.name
+        if record.previous_key:
+            self.kept_keys.add(record.previous_key)
+        self.followups.enter(record)
         self.residency.index(record)
         if record.resize_wanted:
             self.resize_wanted[record.name] = None
@@ -243,6 +291,9 @@ class ClusterState:
             self.reviews.put(record.name, record.review_at)
         if record.preempted_for:
             self.residency.leave_for(record, record.preempted_for)
+        if record.probe is not None and record.probe.under_way:
+            self.probing[record.name] = None
+            self.residency.columns.hold(record.probe.placements)
         self._index_phase(record)
 
     def _index_phase(self, record: WorkloadRecord) -> None:
@@ -250,16 +301,56 @@ class ClusterState:
             self.suspended[record.name] = None
         elif record.phase is Phase.QUEUED:
             self.enqueue(record)
+            held, record.recommended = record.recommended, ()
+            recommend(self, record, held)
             if record.planned:
                 self.arriving[record.name] = None
             if record.question:
                 self.delegate(record)
-        elif record.phase is Phase.ADMITTED and record.deferral is not None:
+        elif record.phase is Phase.ADMITTED and record.deferral not in (
+            None,
+            ReasonCode.DEPENDENCY,
+        ):
             if record.review_at is None:
                 self.await_profiling(record)
         elif record.phase in UNDECIDED and record.review_at is None:
             self.undecided[record.name] = None
 
 
+def wake_waiting(cluster: ClusterState, record: WorkloadRecord) -> None:
+    """Something about it has changed: those that wait for that are looked at again."""
+    if cluster.followups.waiting:
+        for name in cluster.followups.woken(record):
+            waiting = cluster.state.workloads.get(name)
+            if waiting is not None and waiting.phase in UNDECIDED and waiting.review_at is None:
+                cluster.undecided[name] = None
+
+
 def _end_of(record: WorkloadRecord) -> tuple[float, int, str]:
     return record.ended_order, record.uid, record.name
+
+
+def recommend(
+    cluster: ClusterState, record: WorkloadRecord, placements: tuple[Placement, ...]
+) -> None:
+    """Hold room where a waiting workload would be placed; nowhere = no longer."""
+    if record.recommended:
+        cluster.residency.columns.hold(record.recommended, sign=-1)
+        cluster.queues.free(record.recommended)
+    record.recommended = placements
+    cluster.recommended.pop(record.name, None)
+    if placements:
+        cluster.recommended[record.name] = None
+        cluster.residency.columns.hold(placements)
+
+
+def end_probe(cluster: ClusterState, record: WorkloadRecord, time: float) -> None:
+    """The answer to its probe is here, or is not awaited any more."""
+    probe = record.probe
+    if probe is None or not probe.under_way:
+        return
+    cluster.residency.columns.hold(probe.placements, sign=-1)
+    cluster.queues.free(probe.placements)
+    record.probe = replace(probe, answered_at=time)
+    cluster.probing.pop(record.name, None)
+    cluster.touched[record.name] = None

@@ -11,7 +11,7 @@ import msgspec
 
 from wharfinger.core import events as ev
 from wharfinger.core.state import ManagerState
-from wharfinger.errors import StoreDamaged
+from wharfinger.errors import NewerState, StoreDamaged
 
 _EVENTS: dict[str, type] = {cls.__name__: cls for cls in get_args(ev.Event)}
 _DECODERS: dict[str, Any] = {kind: msgspec.json.Decoder(cls) for kind, cls in _EVENTS.items()}
@@ -31,7 +31,8 @@ def decode_event(kind: str, payload: bytes) -> ev.Event:
     """The event again, whichever version wrote it.
 
     Raises:
-        StoreDamaged: The kind is unknown or the payload does not have its form.
+        NewerState: There is no such kind yet.
+        StoreDamaged: The payload does not have its form.
     """
     try:
         legacy = _LEGACY.get(kind)
@@ -39,7 +40,7 @@ def decode_event(kind: str, payload: bytes) -> ev.Event:
             kind, payload = told[0], _ENCODER.encode(told[1])
         decoder = _DECODERS.get(kind)
         if decoder is None:
-            raise StoreDamaged(f"unknown kind of event {kind!r}: written by a newer version?", -1)
+            raise NewerState(f"the event log has events of the unknown kind {kind!r}")
         return cast("ev.Event", decoder.decode(payload))
     except msgspec.MsgspecError as error:
         raise StoreDamaged(f"event of kind {kind} can't be read: {error}", -1) from error
@@ -138,6 +139,8 @@ def _legacy_record(record: Fields) -> Fields:
         record["phase"] = "classifying"
     elif phase == "moving":
         record["phase"] = "migrating"
+    elif phase in ("running", "adjusting", "suspended"):
+        record["ready_at"] = record.get("started_at")  # There were no probes.
     record["adjustments"] = [_legacy_adjustment(made) for made in record.get("adjustments", [])]
     return record
 

@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from wharfinger.core.tracking import Tracked
+from wharfinger.core.tracking import ProbeCause, Tracked
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Sample
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Classification, Measurements, ProfilingPlan
@@ -85,8 +86,10 @@ class WorkloadFinished:
     Attributes:
         exit_code: ``None`` when a signal ended it.
         signal: The signal's number; ``None`` when it exited.
-        reason: Stable word, e.g. ``"exited"``, ``"killed"``, ``"out-of-memory"``.
+        reason: Stable word, e.g. ``"exited"``, ``"killed"``, ``"out-of-memory"``, ``"not-alive"``.
         cpu_seconds: CPU time of the whole process tree; ``None`` = not measured.
+        memory_peak_bytes: Of the whole process tree; ``None`` = not measured.
+        last_output: The last line that it printed, where it failed; empty = it printed none.
     """
 
     key: str
@@ -95,6 +98,8 @@ class WorkloadFinished:
     reason: str
     cpu_seconds: float | None = None
     ended_at: float | None = None
+    memory_peak_bytes: int | None = None
+    last_output: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +131,15 @@ class ResizeFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadinessChanged:
+    """A program with a readiness probe is ready, or is so no more; ``reason`` says why not."""
+
+    key: str
+    ready: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ServerMeasured:
     """Performance on one server in a period; a workload on several is in the first one's event."""
 
@@ -143,10 +157,14 @@ class ProfilingFinished:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingFailed:
-    """The profiling runs gave nothing; the workload is classified without measurements."""
+    """The profiling runs gave nothing; the workload is classified without measurements.
+
+    ``fatal`` = they have shown that its program can't be started: it has failed.
+    """
 
     key: str
     reason: str
+    fatal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +181,19 @@ class WorkloadClassified:
 
     key: str
     classification: Classification
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadProbed:
+    """The sources beside a running workload are withdrawn; ``number`` is the probe's.
+
+    ``measurements`` has the scores, and why others are missing. ``reason`` = there are none at all.
+    """
+
+    key: str
+    number: int
+    measurements: Measurements
+    reason: str = ""
 
 
 # --- requests of clients and of the clock -----------------------------------------------
@@ -212,7 +243,45 @@ class WorkloadUpdated:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRevoked:
-    """A user wants it stopped; its record stays."""
+    """A user wants it stopped; its record stays, or is forgotten after its end."""
+
+    name: str
+    forget: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RestartRequested:
+    """A user wants its program stopped and started again, in the same run."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SuspendRequested:
+    """A user wants it to get no CPU time, or, if it waits, not to be placed, until resumed."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRequested:
+    """A user ends its suspension."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServerCordoned:
+    """An operator wants no new work there; ``drain`` = restartable residents are migrated, too."""
+
+    name: str
+    drain: bool = False
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUncordoned:
+    """New work may be placed there again."""
 
     name: str
 
@@ -225,6 +294,30 @@ class WorkloadForgotten:
 
 
 # --- decisions of the core --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunScheduled:
+    """It waits until this time, as its schedule says."""
+
+    name: str
+    due_at: float
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class RunBegun:
+    """An ended workload runs again, as a new run with its own record."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimeLimitReached:
+    """It has run for as long as it may, and is stopped."""
+
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,11 +348,15 @@ class ProfilingPlanned:
 
 @dataclass(frozen=True, slots=True)
 class ClassificationPlanned:
-    """It is classified without profiling runs: a cold start."""
+    """It is classified without profiling runs: a cold start, or by measurements that exist.
+
+    ``like`` names the workload whose measurements are its own, too; empty = none.
+    """
 
     name: str
     key: str
     decision: Decision
+    like: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,11 +390,15 @@ class WorkloadReviewed:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadDeferred:
-    """It can't continue before ``until`` or a change; logged when the reason changes."""
+    """It can't continue before ``until`` or a change; logged when the reason changes.
+
+    ``placements`` are recommended, and hold room while it waits.
+    """
 
     name: str
     decision: Decision
     until: float | None = None
+    placements: tuple[Placement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +435,18 @@ class ReclassificationPlanned:
     name: str
     decision: Decision
     measurements: Measurements | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbePlanned:
+    """Sources of interference rise beside it while it runs; ``placements`` hold room for a copy."""
+
+    name: str
+    decision: Decision
+    cause: ProbeCause
+    sources: tuple[SharedResource, ...]
+    tolerance: float
+    placements: tuple[Placement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,11 +580,13 @@ Report = (
     | WorkloadVanished
     | AllocationResized
     | ResizeFailed
+    | ReadinessChanged
     | ServerMeasured
     | ProfilingFinished
     | ProfilingFailed
     | WorkloadClassified
     | ClassificationFailed
+    | WorkloadProbed
     | ServerAcquired
     | AcquisitionFailed
     | PlacementProposed
@@ -483,10 +598,18 @@ ClientRequest = (
     | WorkloadSubmitted
     | WorkloadUpdated
     | WorkloadRevoked
+    | RestartRequested
+    | SuspendRequested
+    | ResumeRequested
+    | ServerCordoned
+    | ServerUncordoned
     | WorkloadForgotten
 )
 DecisionEvent = (
-    WorkloadAdmitted
+    RunScheduled
+    | RunBegun
+    | TimeLimitReached
+    | WorkloadAdmitted
     | WorkloadRejected
     | ProfilingPlanned
     | ClassificationPlanned
@@ -498,6 +621,7 @@ DecisionEvent = (
     | AllocationPlanned
     | AllocationUnchanged
     | ReclassificationPlanned
+    | ProbePlanned
     | WorkloadSuspended
     | WorkloadResumed
     | WorkloadMigrated

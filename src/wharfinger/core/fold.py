@@ -4,28 +4,33 @@
 and the settings that are logged, never the program's own: a log always gives the same state.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from wharfinger.core import events as ev
-from wharfinger.core.cluster_state import UNDECIDED, ClusterState
+from wharfinger.core.cluster_state import UNDECIDED, ClusterState, end_probe, recommend
+from wharfinger.core.fold_probes import PROBES
+from wharfinger.core.fold_runs import RUNS, goes_on, pause_if_running
+from wharfinger.core.followups import same_array
 from wharfinger.core.lifecycle import Phase, Trigger
-from wharfinger.core.settings import settings_in
 from wharfinger.core.state import (
     ADJUSTMENTS_KEPT,
     Adjustment,
     AdjustmentKind,
+    Cordon,
     ServerOrder,
     WorkloadRecord,
     held,
 )
 from wharfinger.core.tracking import Tracked
-from wharfinger.core.triggers import answers_resize, trigger_of
+from wharfinger.core.triggers import answers_resize
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
+from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Performance
 from wharfinger.model.profile import Measurements
+from wharfinger.model.workload import Target
 
 MINUTE_SECONDS = 60.0
 
@@ -41,22 +46,30 @@ def apply(cluster: ClusterState, time: float, event: ev.Event) -> None:
 def _server_reported(cluster: ClusterState, _time: float, event: ev.ServerReported) -> None:
     server = event.server
     joins = server.name not in cluster.state.servers
-    if server.name in cluster.state.releasing:
+    cordon = cluster.state.cordoned.get(server.name)
+    if cordon is not None:
+        cluster.state.cordoned[server.name] = replace(cordon, accepting=server.accepting)
+    if server.name in cluster.state.releasing or cordon is not None:
         server = replace(server, accepting=False)
     cluster.state.servers[server.name] = server
     cluster.residency.put_server(server, joins=joins)
     cluster.queues.unpark_all()
 
 
-def _server_left(cluster: ClusterState, _time: float, event: ev.ServerLeft) -> None:
+def _server_left(cluster: ClusterState, time: float, event: ev.ServerLeft) -> None:
     server = cluster.state.servers.pop(event.name, None)
     if server is None:
         return
     cluster.state.acquired.pop(event.name, None)
     if event.name in cluster.state.releasing:
         cluster.state.releasing.remove(event.name)
-    # Behind those that are there, as in a new table.
-    cluster.residency.put_server(server, joins=True)
+    for name in list(cluster.recommended):
+        record = cluster.state.workloads[name]
+        if any(placement.server == event.name for placement in record.recommended):
+            recommend(cluster, record, ())
+    for record in [cluster.state.workloads[name] for name in cluster.probing]:
+        if record.probe and any(p.server == event.name for p in record.probe.placements):
+            end_probe(cluster, record, time)
     cluster.residency.close_server(event.name)
     cluster.queues.unpark_all()
 
@@ -72,6 +85,9 @@ def _manager_started(cluster: ClusterState, _time: float, event: ev.ManagerStart
     state.capabilities = event.capabilities
     state.settings = {part: dict(values) for part, values in event.settings.items()}
     state.synced = False
+    # What another process has recommended, this one may do.
+    for name in list(cluster.recommended):
+        recommend(cluster, state.workloads[name], ())
 
 
 def _engine_synced(cluster: ClusterState, time: float, event: ev.EngineSynced) -> None:
@@ -79,7 +95,8 @@ def _engine_synced(cluster: ClusterState, time: float, event: ev.EngineSynced) -
     for name in [name for name in cluster.state.servers if name not in present]:
         _server_left(cluster, time, ev.ServerLeft(name, "the engine has it no more"))
     ours = set(cluster.state.nonces)
-    unknown = [key for key in event.known_keys if key not in cluster.by_key]
+    ours_known = (cluster.by_key, cluster.kept_keys)
+    unknown = [key for key in event.known_keys if not any(key in keys for keys in ours_known)]
     cluster.state.strays = [key for key in unknown if key.rpartition("-")[2] not in ours]
     cluster.dropped_keys.extend(key for key in unknown if key.rpartition("-")[2] in ours)
     cluster.state.synced = True
@@ -106,13 +123,6 @@ def _history_lost(cluster: ClusterState, _time: float, _event: ev.HistoryLost) -
 # --- requests ------------------------------------------------------------------------
 
 
-def _submitted(cluster: ClusterState, time: float, event: ev.WorkloadSubmitted) -> None:
-    record = WorkloadRecord(event.workload, cluster.state.next_uid, time, phase_since=time)
-    cluster.state.next_uid += 1
-    cluster.state.workloads[record.name] = record
-    cluster.index(record)
-
-
 def _updated(cluster: ClusterState, _time: float, event: ev.WorkloadUpdated) -> None:
     record = cluster.state.workloads[event.workload.name]
     cluster.dequeue(record)
@@ -121,20 +131,45 @@ def _updated(cluster: ClusterState, _time: float, event: ev.WorkloadUpdated) -> 
     changed = event.workload.reservation != record.workload.reservation
     wanted = record.on_server and (record.resize_wanted or changed)
     cluster.want_resize(record, wanted=wanted)
+    if event.workload.schedule != record.workload.schedule:
+        record.due_at = None
+    if not event.workload.is_measured_as(record.workload):
+        _forget_performance(cluster, record)
+    cluster.followups.leave(record)
     record.workload = event.workload
+    cluster.followups.enter(record)
     record.deferral = None
     if record.phase is Phase.QUEUED:
         cluster.enqueue(record)
     elif record.phase in UNDECIDED:
+        cluster.review_at(record, None)
         cluster.undecided[record.name] = None
     for placement in record.placements if record.on_server else ():
         cluster.residency.review_contention(placement.server)
     cluster.touched[record.name] = None
 
 
+def _forget_performance(cluster: ClusterState, record: WorkloadRecord) -> None:
+    """It is measured in another way: what was measured and predicted before is of something else.
+
+    What it used of memory and does to others stays. It is classified again once it was observed.
+    """
+    record.observed, record.performance, record.tracking = {}, None, None
+    record.level = None
+    record.reclassifying = False
+    if record.measurements is not None:
+        record.measurements = replace(record.measurements, performance={}, further={})
+    if record.classification is not None:
+        record.classification = replace(record.classification, curves={})
+    if record.predicted is not None:
+        # Of no target that there is: it is not shown, and is made anew.
+        record.predicted = replace(record.predicted, target=Target())
+    cluster.residency.watch_all(record)
+
+
 def _revoked(cluster: ClusterState, time: float, event: ev.WorkloadRevoked) -> None:
     record = cluster.state.workloads[event.name]
-    record.revoking = True
+    record.revoking, record.forget, record.resubmitted = True, event.forget, None
     record.reason, record.message = "revoked", "its user revoked it"
     # The engine must first report that nothing runs under its key.
     if not record.on_server and record.profiling is None:
@@ -142,19 +177,30 @@ def _revoked(cluster: ClusterState, time: float, event: ev.WorkloadRevoked) -> N
     cluster.touched[record.name] = None
 
 
-def _forgotten(cluster: ClusterState, _time: float, event: ev.WorkloadForgotten) -> None:
-    record = cluster.state.workloads.pop(event.name)
-    cluster.by_key.pop(record.key, None)
-    if record.key:
-        cluster.dropped_keys.append(record.key)
-    cluster.ended.remove((record.ended_order, record.uid, record.name))
+def _server_cordoned(cluster: ClusterState, time: float, event: ev.ServerCordoned) -> None:
+    server = cluster.state.servers[event.name]
+    former = cluster.state.cordoned.get(event.name)
+    accepting = server.accepting if former is None else former.accepting
+    cluster.state.cordoned[event.name] = Cordon(time, event.drain, event.reason, accepting)
+    _server_reported(cluster, time, ev.ServerReported(replace(server, accepting=accepting)))
+
+
+def _server_uncordoned(cluster: ClusterState, time: float, event: ev.ServerUncordoned) -> None:
+    cordon, server = cluster.state.cordoned.pop(event.name), cluster.state.servers.get(event.name)
+    if server is not None:
+        server = replace(server, accepting=cordon.accepting)
+        _server_reported(cluster, time, ev.ServerReported(server))
 
 
 # --- decisions -----------------------------------------------------------------------
 
 
 def _admitted(cluster: ClusterState, time: float, event: ev.WorkloadAdmitted) -> None:
-    cluster.decided(time, event.name, event.decision, Trigger.ADMIT)
+    record = cluster.decided(time, event.name, event.decision, Trigger.ADMIT)
+    if record.due_at is not None or record.workload.after is not None:
+        # Until now it could not have run: its target counts from here.
+        record.submitted_at = time
+        goes_on(record)
 
 
 def _rejected(cluster: ClusterState, time: float, event: ev.WorkloadRejected) -> None:
@@ -166,7 +212,7 @@ def _profiling_planned(cluster: ClusterState, time: float, event: ev.ProfilingPl
     record = cluster.decided(time, event.name, event.decision, Trigger.PROFILE)
     cluster.give_key(record, event.key)
     record.profiling = event.plan
-    _goes_on(record)
+    goes_on(record)
     cluster.residency.count_copies(record, 1)
 
 
@@ -175,7 +221,13 @@ def _classification_planned(
 ) -> None:
     record = cluster.decided(time, event.name, event.decision, Trigger.ASK)
     cluster.give_key(record, event.key)
-    _goes_on(record)
+    if event.like and event.like in cluster.state.workloads:
+        other = cluster.state.workloads[event.like]
+        record.measurements = other.measurements
+        if record.measurements is not None and not same_array(record, other):
+            # As much work is done by members of an array only.
+            record.measurements = replace(record.measurements, total=None)
+    goes_on(record)
 
 
 def _queued(cluster: ClusterState, time: float, event: ev.WorkloadQueued) -> None:
@@ -197,7 +249,7 @@ def _reviewed(cluster: ClusterState, time: float, event: ev.WorkloadReviewed) ->
     record = cluster.decided(time, event.name, event.decision)
     cluster.review_at(record, event.review_at)
     if event.review_at is None and record.deferral is ReasonCode.WAITING:
-        _goes_on(record)
+        goes_on(record)
     if record.phase in UNDECIDED:
         cluster.undecided[record.name] = None
     elif event.review_at is None:
@@ -207,9 +259,14 @@ def _reviewed(cluster: ClusterState, time: float, event: ev.WorkloadReviewed) ->
 def _deferred(cluster: ClusterState, time: float, event: ev.WorkloadDeferred) -> None:
     record = _defer(cluster, time, event.name, event.decision)
     record.retry_at = None
+    if record.phase is Phase.QUEUED:
+        record.planned = ()  # It is migrated nowhere: it waits as others do.
+        cluster.arriving.pop(record.name, None)
+    if event.placements or record.recommended:
+        recommend(cluster, record, event.placements)
     if event.until is not None:
         cluster.wait_until(record, event.until)
-    elif record.phase is Phase.ADMITTED:
+    elif record.phase is Phase.ADMITTED and record.deferral is not ReasonCode.DEPENDENCY:
         cluster.await_profiling(record)
 
 
@@ -217,7 +274,8 @@ def _placed(cluster: ClusterState, time: float, event: ev.WorkloadPlaced) -> Non
     record = cluster.decided(time, event.name, event.decision, Trigger.PLACE)
     cluster.give_key(record, event.key)
     record.placements, record.planned = event.placements, ()
-    _goes_on(record)
+    goes_on(record)
+    record.tracking = None  # Of its former start: it says nothing about its new servers.
     record.predicted = event.decision.predicted
     if record.adjustments and record.adjustments[-1].kind is AdjustmentKind.MIGRATED:
         record.adjustments[-1] = replace(record.adjustments[-1], after=record.placements)
@@ -228,13 +286,20 @@ def _placed(cluster: ClusterState, time: float, event: ev.WorkloadPlaced) -> Non
 def _allocation_planned(cluster: ClusterState, time: float, event: ev.AllocationPlanned) -> None:
     record = cluster.decided(time, event.name, event.decision, Trigger.ADJUST)
     _keep(cluster, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
-    _goes_on(record)
+    goes_on(record)
     cluster.want_resize(record, wanted=False)
     # Measurements so far were under the old allocation.
     _track_again(record, time)
     record.predicted = event.decision.predicted
     _adjusted(cluster, time)
     cluster.residency.resize(record, event.placements)
+    _review(cluster, record)
+
+
+def _review(cluster: ClusterState, record: WorkloadRecord) -> None:
+    """What is predicted of it has changed: so may what its servers can take."""
+    for placement in held(record):
+        cluster.residency.review(placement.server)
 
 
 def _reclassification_planned(
@@ -262,7 +327,7 @@ def _suspended(cluster: ClusterState, time: float, event: ev.WorkloadSuspended) 
 def _resumed(cluster: ClusterState, time: float, event: ev.WorkloadResumed) -> None:
     record = cluster.decided(time, event.name, event.decision, Trigger.RESUME)
     _keep(cluster, time, record, AdjustmentKind.RESUMED, event.decision)
-    _goes_on(record)
+    goes_on(record)
     if event.ineffective:
         # It was not the cause, so its next suspension is no longer than this one.
         record.suspensions -= 1
@@ -276,6 +341,7 @@ def _migrated(cluster: ClusterState, time: float, event: ev.WorkloadMigrated) ->
     if event.placements:
         record.predicted = event.decision.predicted
         cluster.residency.resize(record, event.placements)
+        _review(cluster, record)
 
 
 def _preempted(cluster: ClusterState, time: float, event: ev.WorkloadPreempted) -> None:
@@ -301,11 +367,6 @@ def _relieved(cluster: ClusterState, time: float, name: str, decision: Decision)
     _track_again(record, time)
     _adjusted(cluster, time)
     cluster.residency.watch_all(record)
-
-
-def _goes_on(record: WorkloadRecord) -> None:
-    """Nothing keeps it waiting any more."""
-    record.deferral, record.reason, record.message = None, "", ""
 
 
 def _defer(cluster: ClusterState, time: float, name: str, decision: Decision) -> WorkloadRecord:
@@ -360,6 +421,12 @@ def _allocation_unchanged(
 ) -> None:
     record = cluster.decided(time, event.name, event.decision)
     record.deferral = event.decision.reason
+    if event.decision.predicted is not None:
+        # Made anew, for a target that was changed or after a reclassification.
+        record.predicted = event.decision.predicted
+        if record.tracking is not None:
+            record.tracking = record.tracking.as_predicted()
+        _review(cluster, record)
     if not event.decision.accepted:
         _keep(cluster, time, record, AdjustmentKind.UNCHANGED, event.decision)
         record.reason, record.message = event.decision.reason, event.decision.message
@@ -380,6 +447,7 @@ def _targets_tracked(cluster: ClusterState, _time: float, event: ev.TargetsTrack
 def _track(record: WorkloadRecord, sample: Tracked) -> None:
     violated = record.tracking is not None and record.tracking.status < 0
     tracking = record.tracking = sample.tracking
+    record.level = sample.level
     for seen in sample.observations:
         entries = record.observed.setdefault(seen.quantity, {})
         entries.pop(seen.cpu_millicpus, None)
@@ -391,7 +459,7 @@ def _track(record: WorkloadRecord, sample: Tracked) -> None:
         record.adjustments[-1] = replace(record.adjustments[-1], performance_after=after)
     status = None if tracking is None else tracking.status
     if status == 0 or (violated and status != -1):
-        _goes_on(record)
+        goes_on(record)
 
 
 def _tracking_lost(cluster: ClusterState, _time: float, event: ev.TrackingLost) -> None:
@@ -462,57 +530,6 @@ def _placement_conflicted(
 # --- reports about workloads -----------------------------------------------------------
 
 
-def _started(cluster: ClusterState, time: float, event: ev.WorkloadStarted) -> None:
-    record = cluster.reported(time, event)
-    if record is not None:
-        record.starts += 1
-        record.started_at = _when(event.started_at, record.submitted_at, time)
-        record.handle, record.performance, record.tracking = event.handle, None, None
-        record.adjusted_at, record.excluded = None, ()
-
-
-def _start_failed(cluster: ClusterState, time: float, event: ev.StartFailed) -> None:
-    record = cluster.record_of(event.key)
-    if record is None:
-        return
-    if not record.on_server:
-        cluster.reported(time, event)  # a profiling run that was stopped before it began
-        return
-    if not record.revoking:
-        record.reason, record.message = "start-failed", event.reason
-    # Of several servers it is unknown on which it failed.
-    servers = (placement.server for placement in record.placements)
-    settings = settings_in(cluster.state)
-    trigger = trigger_of(event, record, settings)
-    record.start_failures += 1
-    if trigger is Trigger.RETRY:
-        record.excluded = tuple(dict.fromkeys((*record.excluded, *servers)))
-        backoff = min(settings.max_backoff_seconds, 2.0 ** (record.start_failures - 1))
-        record.not_before = time + backoff
-    cluster.move(time, record, trigger)
-
-
-def _finished(cluster: ClusterState, time: float, event: ev.WorkloadFinished) -> None:
-    record = cluster.reported(time, event)
-    if record is None or record.phase is Phase.QUEUED:  # stopped to be started again
-        return
-    record.exit_code, record.signal = event.exit_code, event.signal
-    record.cpu_seconds = event.cpu_seconds
-    earliest = record.submitted_at if record.started_at is None else record.started_at
-    record.ended_at = _when(event.ended_at, earliest, time)
-    if not record.revoking:
-        by_signal = event.signal is not None
-        how = f"ended by signal {event.signal}" if by_signal else f"exit status {event.exit_code}"
-        record.reason = event.reason
-        record.message = how if event.reason == "exited" else f"{event.reason}, {how}"
-
-
-def _vanished(cluster: ClusterState, time: float, event: ev.WorkloadVanished) -> None:
-    record = cluster.reported(time, event)
-    if record is not None and not record.revoking:
-        record.reason, record.message = "vanished", event.reason
-
-
 def _resize_answered(
     cluster: ClusterState, time: float, event: ev.AllocationResized | ev.ResizeFailed
 ) -> None:
@@ -525,6 +542,7 @@ def _resize_answered(
     if isinstance(event, ev.ResizeFailed):
         record.reason, record.message = "resize-failed", event.reason
         _keep(cluster, time, record, AdjustmentKind.UNCHANGED, record)
+    pause_if_running(cluster, time, record)
 
 
 def _measured(cluster: ClusterState, time: float, event: ev.ServerMeasured) -> None:
@@ -563,7 +581,21 @@ def _stamped(
         caused={source: entry.stamped(time) for source, entry in measured.caused.items()},
         platform=platform,
         further=further,
+        neighbors=dict(_neighbors(cluster, record)),
     )
+
+
+def _neighbors(cluster: ClusterState, record: WorkloadRecord) -> Iterator[tuple[str, PairProfile]]:
+    """What pressed on the copies as they ended, by platform."""
+    plan, residency = record.profiling, cluster.residency
+    if plan is None or residency.contention is None:
+        return
+    alone = (run.servers[0] for run in plan.further if len(run.servers) == 1)
+    for name in (plan.server, *alone):
+        server = cluster.state.servers.get(name)
+        row = residency.columns.row(name) if server else None
+        if server and row is not None and (pressure := residency.contention.pressure_on(row)):
+            yield server.platform.name, pressure
 
 
 def _profiling_failed(cluster: ClusterState, time: float, event: ev.ProfilingFailed) -> None:
@@ -578,6 +610,8 @@ def _profiling_failed(cluster: ClusterState, time: float, event: ev.ProfilingFai
         record.measurements = Measurements(silent={"copy": event.reason})
     cluster.residency.end_copies(record)
     cluster.reported(time, event)
+    if event.fatal and not record.revoking:
+        record.reason, record.message = "start-failed", event.reason
 
 
 def _classification_failed(
@@ -607,20 +641,13 @@ def _classified(cluster: ClusterState, time: float, event: ev.WorkloadClassified
         cluster.queues.room_changed |= bool(event.classification.pairs)
 
 
-def _when(said: float | None, earliest: float, now: float) -> float:
-    """When an event happened that is reported ``now``; clocks may differ a little."""
-    return now if said is None else max(earliest, min(said, now))
-
-
 _APPLY: dict[type, Callable[[ClusterState, float, Any], object]] = {
+    **RUNS,
+    **PROBES,
     ev.ServerReported: _server_reported,
     ev.ServerLeft: _server_left,
     ev.EngineSynced: _engine_synced,
     ev.StartAccepted: ClusterState.reported,
-    ev.WorkloadStarted: _started,
-    ev.StartFailed: _start_failed,
-    ev.WorkloadFinished: _finished,
-    ev.WorkloadVanished: _vanished,
     ev.AllocationResized: _resize_answered,
     ev.ResizeFailed: _resize_answered,
     ev.ServerMeasured: _measured,
@@ -634,10 +661,10 @@ _APPLY: dict[type, Callable[[ClusterState, float, Any], object]] = {
     ev.ManagerStarted: _manager_started,
     ev.HistoryLost: _history_lost,
     ev.TimePassed: _time_passed,
-    ev.WorkloadSubmitted: _submitted,
     ev.WorkloadUpdated: _updated,
     ev.WorkloadRevoked: _revoked,
-    ev.WorkloadForgotten: _forgotten,
+    ev.ServerCordoned: _server_cordoned,
+    ev.ServerUncordoned: _server_uncordoned,
     ev.WorkloadAdmitted: _admitted,
     ev.WorkloadRejected: _rejected,
     ev.ProfilingPlanned: _profiling_planned,

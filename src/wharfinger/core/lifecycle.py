@@ -60,6 +60,7 @@ class Trigger(StrEnum):
     ACCEPT = "start accepted"
     START = "started"
     RETRY = "start failed, retry"
+    RESTART = "ended, restart"
     GIVE_UP = "start failed"
     SUCCEED = "exit 0"
     FAIL = "exit not 0"
@@ -102,7 +103,12 @@ TRANSITIONS: tuple[Transition, ...] = (
         REJECT=Phase.REJECTED,
         REVOKE=Phase.REVOKED,
     ),
-    *_from(Phase.PROFILING, PROFILED=Phase.CLASSIFYING, REVOKE=Phase.REVOKED),
+    *_from(
+        Phase.PROFILING,
+        PROFILED=Phase.CLASSIFYING,
+        GIVE_UP=Phase.FAILED,
+        REVOKE=Phase.REVOKED,
+    ),
     *_from(Phase.CLASSIFYING, CLASSIFY=Phase.CLASSIFIED, REVOKE=Phase.REVOKED),
     *_from(Phase.CLASSIFIED, ENQUEUE=Phase.QUEUED, REJECT=Phase.REJECTED, REVOKE=Phase.REVOKED),
     *_from(Phase.QUEUED, PLACE=Phase.PLACED, REJECT=Phase.REJECTED, REVOKE=Phase.REVOKED),
@@ -124,6 +130,7 @@ TRANSITIONS: tuple[Transition, ...] = (
     *_from(
         *_NOT_STOPPED,
         SUCCEED=Phase.COMPLETED,
+        RESTART=Phase.QUEUED,
         FAIL=Phase.FAILED,
         VANISH=Phase.VANISHED,
         REVOKE=Phase.REVOKED,

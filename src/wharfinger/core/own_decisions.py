@@ -1,8 +1,13 @@
 """Records of what the core decides itself: why a verdict can't be carried out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from wharfinger.model.decisions import Decision, ReasonCode
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.schedules import in_zone
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.workload import Schedule
 
 
 def conflict(decision: Decision, servers_changed: int) -> Decision:
@@ -15,24 +20,117 @@ def conflict(decision: Decision, servers_changed: int) -> Decision:
         would_change = "a proposal that fits the snapshot"
     numbers = {**decision.numbers, "servers_changed": float(servers_changed)}
     proposal = replace(decision, numbers=numbers, predicted=None)
-    return _refused(proposal, ReasonCode.CONFLICT, message, would_change)
+    return refused(proposal, ReasonCode.CONFLICT, message, would_change)
 
 
 def not_preempted(decision: Decision) -> Decision:
     """A preemption whose victims can't be stopped."""
     message = f"{decision.message}; but none of them can be stopped for it"
     mend = "room, or workloads served after it that run and may be started again"
-    return _refused(decision, ReasonCode.NO_ROOM, message, mend)
+    return refused(decision, ReasonCode.NO_ROOM, message, mend)
 
 
-def behind_others(decision: Decision) -> Decision:
-    """Others wait before it for profiling."""
-    message = "others wait before it for room to be profiled"
-    mend = "room for those, or a higher priority"
-    return _refused(decision, ReasonCode.BEHIND_OTHERS, message, mend)
+def withdrawn(placements: Sequence[Placement]) -> Decision:
+    """A recommendation whose server takes no more work."""
+    servers = " and ".join(placement.server for placement in placements)
+    return Decision(
+        Stage.PLACEMENT,
+        "core",
+        accepted=False,
+        reason=ReasonCode.NO_SERVERS,
+        message=f"{servers}, recommended for it, takes no new work any more",
+        would_change="another server",
+    )
 
 
-def _refused(decision: Decision, reason: ReasonCode, message: str, would_change: str) -> Decision:
+def refused(decision: Decision, reason: ReasonCode, message: str, would_change: str) -> Decision:
+    """The same, not accepted."""
     return replace(
         decision, accepted=False, reason=reason, message=message, would_change=would_change
+    )
+
+
+def dependency(names: Sequence[str], why: str) -> Decision:
+    """It waits for something about these workloads."""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return Decision(
+        Stage.ADMISSION,
+        "core",
+        accepted=False,
+        reason=ReasonCode.DEPENDENCY,
+        message=f"{names[0]}{more} {why}",
+        would_change=f"{names[0]}",
+        numbers={"waits_for": float(len(names))},
+    )
+
+
+def dependency_failed(name: str, phase: Phase, kind: str) -> Decision:
+    """What it depends on will never be so."""
+    wanted = {"completed": "completed", "ready": "ready"}.get(kind, "ended")
+    return Decision(
+        Stage.ADMISSION,
+        "core",
+        accepted=False,
+        reason=ReasonCode.DEPENDENCY_FAILED,
+        message=f"it was to run after {name} is {wanted}, which is {phase}",
+        would_change=f"submit {name} again, and then this one",
+    )
+
+
+def scheduled(due: float, schedule: Schedule, *, skipped: bool) -> Decision:
+    """It runs at the next time of its schedule."""
+    missed = "the last time was missed and is skipped; " if skipped else ""
+    return Decision(
+        Stage.ADMISSION,
+        "core",
+        accepted=False,
+        reason=ReasonCode.SCHEDULED,
+        message=f"{missed}its next run begins at {in_zone(due, schedule)} ({schedule.cron})",
+        numbers={"due_at_seconds": due},
+    )
+
+
+def never_due(cron: str) -> Decision:
+    """Its schedule names a time that never comes."""
+    return Decision(
+        Stage.ADMISSION,
+        "core",
+        accepted=False,
+        reason=ReasonCode.SCHEDULED,
+        message=f"the time {cron!r} never comes",
+        would_change="another schedule",
+    )
+
+
+def draining(decision: Decision, server: str, placements: Sequence[Placement]) -> Decision:
+    """It is migrated because its server is drained."""
+    there = " and ".join(placement.server for placement in placements)
+    return replace(
+        decision,
+        stage=Stage.ADAPTATION,
+        reason=ReasonCode.DRAINING,
+        message=f"{server} is drained: it goes to {there}",
+    )
+
+
+def draining_paused(server: str) -> Decision:
+    """It is stopped because its server is drained, and its user lets it run nowhere now."""
+    return Decision(
+        Stage.ADAPTATION,
+        "core",
+        accepted=True,
+        reason=ReasonCode.DRAINING,
+        message=f"{server} is drained: it is stopped, and starts again when its user resumes it",
+    )
+
+
+def not_migrated(servers: str, *, paused: bool) -> Decision:
+    """It was stopped to go to these servers, and can't be started there now."""
+    if paused:
+        reason, message = ReasonCode.PAUSED, f"its user has suspended it: it leaves {servers} free"
+    else:
+        reason, message = ReasonCode.CONFLICT, f"{servers} can't take it any more"
+    mend = "resume" if paused else "room"
+    return Decision(
+        Stage.PLACEMENT, "core", accepted=False, reason=reason, message=message, would_change=mend
     )

@@ -8,6 +8,7 @@ from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.lifecycle import ENDED, Phase
 from wharfinger.core.residents import ClusterResidents
 from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.core.tracking import ProbeState
 from wharfinger.model.profile import Measurements
 from wharfinger.model.view import Capabilities
 
@@ -76,14 +77,17 @@ class PendingActions:
 def _identity(action: act.Action) -> tuple[object, ...]:
     """What distinguishes it from an action that was asked for before."""
     about = action.workload if isinstance(action, act.MeasureWorkload) else None
-    return type(action), getattr(action, "key", ""), getattr(action, "placements", None), about
+    number = getattr(action, "number", 0)
+    placements = getattr(action, "placements", None)
+    return type(action), getattr(action, "key", ""), placements, about, number
 
 
 def pending_actions(record: WorkloadRecord | None, able: Capabilities) -> list[act.Action]:
     """The actions for one workload, in order."""
     if record is None or record.phase in ENDED:
         return []
-    if record.revoking or record.phase is Phase.MIGRATING:
+    is_stopped = record.revoking or (record.on_server and record.stop_reason)
+    if is_stopped or record.phase is Phase.MIGRATING:
         return [act.StopWorkload(record.key, record.workload.run.stop_grace_seconds)]
     match record.phase:
         case Phase.PLACED:
@@ -105,15 +109,24 @@ def pending_actions(record: WorkloadRecord | None, able: Capabilities) -> list[a
 def _while_it_runs(record: WorkloadRecord, able: Capabilities) -> list[act.Action]:
     actions: list[act.Action] = []
     # Also where that was ineffective, and is not counted: else it would never run again.
-    if record.suspensions or record.ineffective_at is not None:
+    if record.suspensions or record.pauses or record.ineffective_at is not None:
         actions.append(act.ResumeWorkload(record.key))
     if able.measures:
         actions.append(act.MeasureWorkload(record.key, record.workload))
     if record.reclassifying:
         actions.append(_classify(record))
+    if record.probe is not None and record.probe.under_way:
+        actions.append(_probe(record, record.probe))
     return actions
 
 
 def _classify(record: WorkloadRecord) -> act.ClassifyWorkload:
     measurements = record.measurements or Measurements()
     return act.ClassifyWorkload(record.key, record.workload, measurements)
+
+
+def _probe(record: WorkloadRecord, probe: ProbeState) -> act.ProbeWorkload:
+    server = probe.placements[0].server if probe.placements else ""
+    return act.ProbeWorkload(
+        record.key, probe.number, record.workload, probe.sources, probe.tolerance, server
+    )

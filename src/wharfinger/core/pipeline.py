@@ -9,36 +9,39 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from math import inf
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
+from wharfinger.core import own_decisions as own
+from wharfinger.core.ahead import Backfilling
+from wharfinger.core.backfill import may_fit
 from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.codec import decode_state, encode_state
+from wharfinger.core.eligibility import Eligibility
 from wharfinger.core.fold import apply
+from wharfinger.core.followups import same_array
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.ordered import Ordered
-from wharfinger.core.own_decisions import behind_others, conflict, not_preempted
 from wharfinger.core.pending import PendingActions
-from wharfinger.core.queues import QueueEntry, entry_of
+from wharfinger.core.queues import BlockedHead, entry_of
+from wharfinger.core.remedies import event_of
 from wharfinger.core.residency import is_stoppable
 from wharfinger.core.residents import ClusterResidents
-from wharfinger.core.seams import adaptation as remedies
 from wharfinger.core.seams import verdicts
+from wharfinger.core.seams.adaptation import Remedy
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.seams.provisioning import Order, ProvisioningPolicy, ProvisioningView, Release
 from wharfinger.core.settings import CORE, CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.core.triggers import is_news
-from wharfinger.errors import Conflict, NotFound
+from wharfinger.errors import NotFound
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage, recommended
 from wharfinger.model.profile import Measurements
 from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Workload
 
-UNTIL_SERVERS_CHANGE = frozenset({ReasonCode.TOO_LARGE, ReasonCode.TARGET_TOO_HIGH})
-"""Refusals that no room, only another server can change: not tried again before."""
 _BEGINNINGS = frozenset({ev.ManagerStarted, ev.EngineSynced})
 
 
@@ -59,7 +62,10 @@ class Mode(StrEnum):
     ACT = "act"
     """It does it."""
     RECOMMEND = "recommend"
-    """It says so, and does nothing: starts, profiles, resizes and moves nothing."""
+    """It says so, and starts, resizes and moves nothing; but it profiles, to say it by target, and
+    finishes a migration that was begun before it."""
+    RECOMMEND_COLD = "recommend-cold"
+    """The same without profiling runs: what it says is by cold starts."""
 
 
 class Core:
@@ -85,14 +91,18 @@ class Core:
         self._cluster = ClusterState(self.state, policy.contention, policy.placement.index())
         self._residents = ClusterResidents(self._cluster, policy, recommends=self.recommends)
         self._pending = PendingActions(self._cluster, self._residents)
+        self._cluster.queues.backfill = policy.admission.backfill
         self._note_key = f"placement:{policy.placement.name}"
         self._admission_key = f"admission:{policy.admission.name}"
         self._events: list[ev.Event] = []
+        self._tried_before: set[str] = set()
+        self._eligibility = Eligibility(self._cluster, self._settings, self._record, self._hold)
+        self._ahead = Backfilling(self._cluster, self._residents, policy)
 
     @property
     def recommends(self) -> bool:
         """Whether it only reports what it would do."""
-        return self.mode is Mode.RECOMMEND
+        return self.mode is not Mode.ACT
 
     # --- in and out ----------------------------------------------------------------------
 
@@ -148,6 +158,7 @@ class Core:
         ]
         if (review := cluster.reviews.first()) is not None:
             due.append(review[0])
+        due.append(cluster.followups.wake_at())
         if self.state.not_acquired:
             due.extend(self._not_acquired(now).values())
         if self.policy.provisioning is not None:
@@ -155,40 +166,6 @@ class Core:
         return min([time for time in due if time is not None], default=None)
 
     # --- questions, asked before a request is made an event ------------------------------------
-
-    def check_submission(self, workload: Workload) -> bool:
-        """Whether the workload is new; ``False`` = the same was submitted before.
-
-        Raises:
-            Conflict: Another workload has its name.
-        """
-        record = self.state.workloads.get(workload.name)
-        if record is None:
-            return True
-        if record.workload == workload:
-            return False
-        instead = "delete it first" if record.ended else "use update"
-        raise Conflict(
-            f"workload {workload.name!r} exists ({record.phase}): {instead}, or choose another name"
-        )
-
-    def check_update(self, workload: Workload) -> None:
-        """Check that a live workload may be changed to this.
-
-        Raises:
-            NotFound: There is no such workload.
-            Conflict: It has ended, or the change needs another program.
-        """
-        record = self.find(workload.name)
-        if record.ended:
-            raise Conflict(f"workload {workload.name!r} has ended ({record.phase})")
-        if record.revoking:
-            raise Conflict(f"workload {workload.name!r} is being stopped")
-        if record.workload.run != workload.run or record.workload.type != workload.type:
-            raise Conflict(
-                f"workload {workload.name!r}: its type and program can't be changed; "
-                "delete it and submit it again"
-            )
 
     def find(self, name: str) -> WorkloadRecord:
         """One workload's state; to be read only.
@@ -200,6 +177,22 @@ class Core:
         if record is None:
             raise NotFound(f"no workload {name!r}")
         return record
+
+    def members(self, name: str) -> list[WorkloadRecord]:
+        """The workload of this name, or all of the array of this name; to be read only.
+
+        Raises:
+            NotFound: There is neither.
+        """
+        members = self._cluster.followups.members(name)
+        return members or [self.find(name)]
+
+    def knows(self, name: str) -> bool:
+        """Whether there is, or was, a workload or an array of this name."""
+        followups = self._cluster.followups
+        if followups.members(name) or followups.forgotten_run(name):
+            return True
+        return bool(followups.forgotten_members(name, 0.0))
 
     def record_of(self, key: str) -> WorkloadRecord | None:
         """The workload whose current key this is; to be read only."""
@@ -218,10 +211,13 @@ class Core:
         existing = self.state.workloads.get(workload.name)
         state = decode_state(encode_state(self.state))
         fork = Core(self.policy, state=state, settings=self._settings, mode=self.mode)
-        asked = ev.WorkloadSubmitted if existing is None else ev.WorkloadUpdated
+        is_new = existing is None or existing.ended or existing.revoking
+        asked = ev.WorkloadSubmitted if is_new else ev.WorkloadUpdated
         if self.state.synced:
             # Which workloads wait for room, and block others, is derived by trying.
             fork._place_waiting(now)
+        else:
+            fork._ahead.unprofiled = self._ahead.unprofiled
         step = fork.handle(now, asked(workload))
         about = [event for event in step.events if getattr(event, "name", "") == workload.name]
         decisions = (getattr(event, "decision", None) for event in about)
@@ -234,7 +230,15 @@ class Core:
 
     def try_placing(self, now: float, record: WorkloadRecord) -> Decision:
         """The decision for a waiting workload if it were served now; nothing is logged."""
-        return self._place(now, record).decision
+        head = self._cluster.queues.heads.of(record.queue)
+        if head is not None and head.name != record.name:
+            return self._place_ahead(now, record, head).decision
+        verdict = self._place(now, record)
+        if isinstance(verdict, Refuse) and self.policy.admission.blocks(verdict.decision.reason):
+            return self._ahead.expected(
+                now, self._ahead.head(now, record, verdict), verdict.decision
+            )
+        return verdict.decision
 
     def behind(self, record: WorkloadRecord) -> list[Decision]:
         """The decision that says how many are served before a workload, if they keep it waiting."""
@@ -274,6 +278,10 @@ class Core:
                 self._reconcile(now, event)
             case ev.TimePassed() if lost := cluster.residency.lost(now):
                 self._record(now, ev.TrackingLost(lost))
+        if state.synced and cluster.arriving:
+            # Before anything asks for the room that was held for them, copies included.
+            self._arrive(now)
+        self._eligibility.follow_up(now)
         if cluster.reviews.heap:
             self._review(now)
         if cluster.undecided:
@@ -281,10 +289,10 @@ class Core:
                 self._advance(now, state.workloads[name])
         if state.synced:
             # What runs comes before what waits, for the same room.
-            if cluster.arriving:
-                self._arrive(now)
             for remedy in self.policy.adaptation.remedies(now, event, self._residents):
                 self._carry_out(now, remedy)
+            if state.cordoned and cluster.queues.room_changed and not self.recommends:
+                self._drain(now)
             self._place_waiting(now)
             if self.policy.provisioning is not None and not self.recommends:
                 self._provision(now, self.policy.provisioning)
@@ -302,23 +310,29 @@ class Core:
             if record is None:
                 continue
             tracked = adaptation.track(record, now, self._cluster.residency.slowdown_of(record))
-            if tracked.tracking or record.tracking or tracked.observations:
+            if tracked.says_something or record.tracking:
                 samples.append(tracked)
         if samples:
             self._record(now, ev.TargetsTracked(tuple(samples)))
 
     def _arrive(self, now: float) -> None:
-        """Start those that were stopped to be migrated where room is held for them."""
+        """Start those that were stopped to be migrated where room is held for them.
+
+        So does a core that only recommends: what its predecessor has stopped would not run else.
+        """
         for name in list(self._cluster.arriving):
-            del self._cluster.arriving[name]
             record = self.state.workloads[name]
             placements = record.planned
-            if record.phase is not Phase.QUEUED or not self._fits(placements):
-                continue
             servers = " and ".join(placement.server for placement in placements)
             # The decision to migrate explains the server; later decisions may follow it.
             decided = (timed.decision for timed in reversed(record.decisions))
-            chosen = next(d for d in decided if d.stage is Stage.ADAPTATION and d.accepted)
+            migrating = (d for d in decided if d.stage is Stage.ADAPTATION and d.accepted)
+            chosen = next(migrating, None)
+            if chosen is None or not self._may_arrive(record):
+                self._record(
+                    now, ev.WorkloadDeferred(name, own.not_migrated(servers, paused=record.paused))
+                )
+                continue
             decision = replace(
                 chosen,
                 stage=Stage.PLACEMENT,
@@ -328,6 +342,11 @@ class Core:
             )
             key = self._new_key(record)
             self._record(now, ev.WorkloadPlaced(name, key, placements, decision))
+
+    def _may_arrive(self, record: WorkloadRecord) -> bool:
+        """Whether it can be started now where room was held for it."""
+        is_full = self._cluster.followups.is_array_full(record)
+        return not record.paused and not is_full and self._fits(record.planned)
 
     def _fits(self, placements: Sequence[Placement]) -> bool:
         """Whether all of it can be allocated now, each server being named once."""
@@ -352,20 +371,20 @@ class Core:
         If its servers have changed since, it lost a conflict and the decider is asked again.
         Otherwise the proposal was wrong: asking again before something changes would not help.
         """
-        if record.phase is not Phase.QUEUED:
+        if record.phase is not Phase.QUEUED or self._is_held(record):
             return
         if not event.placements:
             self._hold(now, record, event.decision)
         elif self._fits(event.placements):
             if self.recommends:
-                self._hold(now, record, recommended(event.decision))
+                self._recommend(now, record, Place(event.placements, event.decision))
                 return
             key = self._new_key(record)
             placed = ev.WorkloadPlaced(record.name, key, event.placements, event.decision)
             self._record(now, placed)
         else:
             changed = self._changed_since(event)
-            decision = conflict(event.decision, changed)
+            decision = own.conflict(event.decision, changed)
             if changed:
                 self._record(now, ev.PlacementConflicted(record.name, decision))
             else:
@@ -393,6 +412,8 @@ class Core:
 
     def _advance(self, now: float, record: WorkloadRecord) -> None:
         """Admission, profiling and queueing, as far as a workload gets without waiting."""
+        if record.phase is Phase.SUBMITTED and not self._eligibility.may_begin(now, record):
+            return
         # Neither is changed by what comes before the queue.
         request, view = self._residents.request(record, now), self._admission_view(now)
         if record.phase is Phase.SUBMITTED:
@@ -401,6 +422,27 @@ class Core:
             return
         if record.phase in (Phase.ADMITTED, Phase.CLASSIFIED):
             self._ask_admission(now, record, request, view)
+
+    def _drain(self, now: float) -> None:
+        """Migrate what may be restarted from servers that are drained, where there is room.
+
+        What its user has suspended needs none: it waits in its queue until it is resumed.
+        """
+        for server in [name for name, cordon in self.state.cordoned.items() if cordon.drain]:
+            for record in list(self.residents_of(server)):
+                movable = is_stoppable(record) and record.workload.run.restartable
+                if not movable or record.stop_reason:
+                    continue
+                if record.paused:
+                    self._record(now, ev.WorkloadMigrated(record.name, own.draining_paused(server)))
+                    continue
+                verdict = self.policy.placement.place(
+                    self._residents.request(record, now), self.view
+                )
+                if isinstance(verdict, Place):
+                    told = own.draining(verdict.decision, server, verdict.placements)
+                    migrated = ev.WorkloadMigrated(record.name, told, verdict.placements)
+                    self._record(now, migrated)
 
     def _ask_admission(
         self, now: float, record: WorkloadRecord, request: Request, view: AdmissionView
@@ -443,14 +485,13 @@ class Core:
         verdict = planner and planner.plan(request, self.view)
         if not verdict:
             return False
-        # A core that only recommends makes no runs, so it makes a cold start. So does a workload
-        # that no server could hold: it waits for a placement, not for profiling runs.
-        never = self.recommends or self._exceeds_all(record.workload)
-        first = next(iter(self._cluster.unprofiled), None)
-        behind = first is not None and first < entry_of(record)
-        if not never and verdict.plan and (behind or self._cluster.queues.is_blocked()):
-            self._hold(now, record, behind_others(verdict.decision))
-        elif never or verdict.decision.accepted:
+        if verdict.plan is not None and self._is_measured(now, record, verdict.decision):
+            return True
+        # A workload that no server could hold waits for a placement, not for profiling runs.
+        never = self.mode is Mode.RECOMMEND_COLD or self._exceeds_all(record.workload)
+        if not never and verdict.plan:
+            verdict = self._ahead.profiled(now, record, request, verdict)
+        if never or verdict.decision.accepted:
             decision = replace(verdict.decision, accepted=True, would_change="")
             key = self._new_key(record)
             if never or verdict.plan is None:
@@ -459,6 +500,30 @@ class Core:
                 self._record(now, ev.ProfilingPlanned(record.name, key, decision, verdict.plan))
         else:
             self._hold(now, record, verdict.decision)
+            self._ahead.waits_for_copy(request, verdict.decision)
+        return True
+
+    def _is_measured(self, now: float, record: WorkloadRecord, decision: Decision) -> bool:
+        """Whether there are, or soon will be, measurements of its program without a new profile.
+
+        Those of its former run, or of another member of its array.
+        """
+        like, why = None, f"measured in run {record.run - 1}"
+        if record.measurements is None:
+            followups = self._cluster.followups
+            like = followups.measured_sibling(record) or followups.measured_program(record)
+            if like is None:
+                return False
+            if like.phase is Phase.PROFILING:
+                why = "is profiled first, for the whole array"
+                self._eligibility.wait_for(now, record, [like.name], why)
+                return True
+            relation = "of the same array" if same_array(record, like) else "the same program"
+            why = f"measured as {like.name}, {relation}"
+        told = replace(decision, accepted=True, would_change="", message=f"not profiled: {why}")
+        key = self._new_key(record)
+        name = like.name if like else ""
+        self._record(now, ev.ClassificationPlanned(record.name, key, told, name))
         return True
 
     def _exceeds_all(self, workload: Workload) -> bool:
@@ -470,69 +535,152 @@ class Core:
         if record.deferral is not decision.reason:
             self._record(now, ev.WorkloadDeferred(record.name, decision))
 
+    def _recommend(
+        self, now: float, record: WorkloadRecord, verdict: verdicts.PlacementVerdict
+    ) -> None:
+        """Say what would be done; room is held for a placement as if it had been made."""
+        decision = recommended(verdict.decision)
+        if isinstance(verdict, Place):
+            told = ev.WorkloadDeferred(record.name, decision, placements=verdict.placements)
+            self._record(now, told)
+        else:
+            self._hold(now, record, decision)
+
+    def _is_recommended(self, now: float, record: WorkloadRecord) -> bool:
+        """Whether what is recommended for it still stands; else it holds room no longer."""
+        servers = [self.state.servers.get(placement.server) for placement in record.recommended]
+        if all(server is not None and server.accepting for server in servers):
+            return bool(servers)
+        self._record(now, ev.WorkloadDeferred(record.name, own.withdrawn(record.recommended)))
+        return False
+
     def _place_waiting(self, now: float) -> None:
         queues = self._cluster.queues
+        if self._is_head_held():
+            queues.room_changed = True
         if not queues.end_delays(now, self._settings.max_backoff_seconds) and (
             not queues.room_changed
         ):
-            return
-        queues.unblock()
-        self._serve_all(now)
+            for name in queues.heads.take_arrived():
+                record = self.state.workloads[name]
+                head = queues.heads.of(record.queue)
+                if head is not None and record.phase is Phase.QUEUED and not self._is_held(record):
+                    queues.heads.tried.add(name)
+                    self._answer(now, record, self._place_ahead(now, record, head))
+            if not self._is_head_held():
+                return
+            queues.room_changed = True
+        queues.heads.clear()
+        freed, self._tried_before, queues.heads.tried = queues.freed(), queues.heads.tried, set()
+        self._serve_all(now, freed)
         if self._profile_waiting(now):
-            self._serve_all(now)
+            self._serve_all(now, freed)
+        while self._is_head_held():
+            queues.heads.clear()
+            self._serve_all(now, None)
         # Placing only takes room: no other workload fits because of it.
         queues.room_changed = False
 
-    def _serve_all(self, now: float) -> None:
+    def _is_head_held(self) -> bool:
+        """Whether one that blocks its queue is suspended by its user, or its array is full now."""
+        heads = map(self.state.workloads.get, self._cluster.queues.heads.names())
+        return any(head is not None and self._is_held(head) for head in heads)
+
+    def _serve_all(self, now: float, freed: tuple[str, ...] | None) -> None:
         for queue in self.policy.admission.queues:
-            self._serve(now, self._cluster.queues.open(queue))
+            self._serve(now, queue, freed)
 
     def _profile_waiting(self, now: float) -> bool:
         """Profile those that wait for room, in order; whether one was queued without profiling."""
-        queued = False
+        queued, refused, tries = False, inf, self.policy.admission.backfill
+        self._ahead.unprofiled = None
         for _, _, name in list(self._cluster.unprofiled):
             record = self.state.workloads[name]
+            memory_bytes = record.workload.reservation.memory_bytes
+            if memory_bytes >= refused:
+                continue  # There is no room for it either.
             self._advance(now, record)
-            if record.phase is Phase.ADMITTED:
-                break
             queued = queued or record.phase is Phase.QUEUED
+            if record.phase is Phase.ADMITTED and entry_of(record) in self._cluster.unprofiled:
+                refused, tries = memory_bytes, tries - 1
+                if tries < 0 or self._ahead.unprofiled is None:
+                    break
         return queued
 
-    def _serve(self, now: float, line: Ordered[QueueEntry]) -> None:
-        """Try those of one queue in order; those that are placed or rejected leave it."""
-        position = 0
+    def _serve(self, now: float, queue: str, freed: tuple[str, ...] | None) -> None:
+        """Try those of one queue in order; those that are placed or rejected leave it.
+
+        Behind the first that blocks, a few are tried that must not delay it: those that were tried
+        before only for the servers that were ``freed`` since.
+        """
+        position, queues = 0, self._cluster.queues
+        line, head, tries = queues.open(queue), None, self.policy.admission.backfill
         while position < len(line):
             record = self.state.workloads[line[position][2]]
             before = len(line)
-            waits = record.question or self._cluster.queues.is_delayed(record)
-            if not waits and self._holds_up(now, record):
-                self._cluster.queues.block(record)
+            if self._is_held(record) or (record.recommended and self._is_recommended(now, record)):
+                pass
+            elif head is not None:
+                tries -= 1
+                was_tried = record.name in self._tried_before
+                queues.heads.tried.add(record.name)
+                if may_fit(record, self.view, freed if was_tried else None):
+                    self._answer(now, record, self._place_ahead(now, record, head))
+            elif self._holds_up(now, record):
+                head = queues.heads.of(queue)
+                if head is None:
+                    return
+            if head is not None and tries <= 0:
                 return
             position += len(line) == before
 
+    def _is_held(self, record: WorkloadRecord) -> bool:
+        """Whether it may not be placed now, whatever room there is."""
+        delayed = self._cluster.queues.is_delayed(record)
+        full = self._cluster.followups.is_array_full(record)
+        return bool(record.question) or record.paused or delayed or full
+
     def _holds_up(self, now: float, record: WorkloadRecord) -> bool:
         """Try to place it; whether the workloads behind it in its queue must wait."""
-        blocks = self.policy.admission.blocks
+        queues, blocks = self._cluster.queues, self.policy.admission.blocks
         if record.name in self._cluster.residency.leaving_for:
             # Before its victims have left, its placement would name them again, or more.
-            return blocks(ReasonCode.PREEMPTING)
-        match self._place(now, record):
+            is_blocked = blocks(ReasonCode.PREEMPTING)
+        else:
+            verdict = self._place(now, record)
+            if isinstance(verdict, Refuse) and blocks(verdict.decision.reason):
+                head = self._ahead.head(now, record, verdict)
+                if record.deferral is not verdict.decision.reason:
+                    self._hold(now, record, self._ahead.expected(now, head, verdict.decision))
+                queues.heads.put(record, head)
+                return True
+            is_blocked = self._answer(now, record, verdict)
+        if is_blocked:
+            queues.heads.put(record, None)
+        return is_blocked
+
+    def _answer(
+        self, now: float, record: WorkloadRecord, verdict: verdicts.PlacementVerdict
+    ) -> bool:
+        """Carry out a placement's verdict; whether those behind it wait for what it does."""
+        match verdict:
             case Place(placements, decision, note) if not self.recommends:
                 key = self._new_key(record)
                 self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
                 self._note(now, self._note_key, note)
+            case Refuse(decision) if decision.reason is ReasonCode.WILL_MISS:
+                self._record(now, ev.WorkloadRejected(record.name, decision))
             case Refuse(decision, waits_for):
                 self._hold(now, record, decision)
-                if blocks(decision.reason):
-                    return True
-                if decision.reason in UNTIL_SERVERS_CHANGE:
+                if decision.reason is ReasonCode.TOO_LARGE:
+                    # No room, only another server can change that.
                     self._cluster.queues.park(record)
                 elif waits_for:
                     self._cluster.queues.await_room(record, waits_for)
-            case verdict if self.recommends:
-                self._hold(now, record, recommended(verdict.decision))
+            case _ if self.recommends:
+                self._recommend(now, record, verdict)
             case verdicts.Preempt(victims, decision):
-                return blocks(self._preempt(now, record, victims, decision))
+                return self.policy.admission.blocks(self._preempt(now, record, victims, decision))
             case verdicts.Acquire(platform, decision):
                 self._acquire(now, record, platform, decision)
             case verdicts.Delegate(decider, decision):
@@ -551,6 +699,9 @@ class Core:
             return self.policy.placement.place(replace(request, excluded=frozenset()), self.view)
         return verdict
 
+    def _place_ahead(self, now: float, record: WorkloadRecord, head: BlockedHead) -> Place | Refuse:
+        return self._ahead.placed(now, record, self._place(now, record), head)
+
     def _preempt(
         self, now: float, record: WorkloadRecord, victims: tuple[str, ...], decision: Decision
     ) -> ReasonCode:
@@ -562,7 +713,7 @@ class Core:
         if record.name in self._cluster.residency.leaving_for:
             told = replace(decision, accepted=False, reason=ReasonCode.PREEMPTING)
         else:
-            told = not_preempted(decision)
+            told = own.not_preempted(decision)
         self._hold(now, record, told)
         return told.reason
 
@@ -612,26 +763,11 @@ class Core:
         waiting, failed = self.queue_lengths(), self._not_acquired(now)
         return ProvisioningView(self.view, waiting, ordered, acquired, failed, now)
 
-    def _carry_out(self, now: float, remedy: remedies.Remedy) -> None:
+    def _carry_out(self, now: float, remedy: Remedy) -> None:
         """Log a remedy; a core that only recommends logs a recommendation."""
-        if self.recommends and not isinstance(remedy, remedies.Unchanged | remedies.Reclassify):
-            name = remedy.suspended_for if isinstance(remedy, remedies.Suspend) else remedy.name
-            remedy = remedies.Unchanged(name, recommended(remedy.decision))
-        match remedy:
-            case remedies.Resize(name, placements, decision):
-                self._record(now, ev.AllocationPlanned(name, placements, decision))
-            case remedies.Unchanged(name, decision):
-                # Nothing is done; why is logged when that changes.
-                if self.state.workloads[name].deferral is not decision.reason:
-                    self._record(now, ev.AllocationUnchanged(name, decision))
-            case remedies.Suspend(name, suspended_for, decision):
-                self._record(now, ev.WorkloadSuspended(name, suspended_for, decision))
-            case remedies.Resume(name, decision, ineffective):
-                self._record(now, ev.WorkloadResumed(name, decision, ineffective))
-            case remedies.Migrate(name, placements, decision):
-                self._record(now, ev.WorkloadMigrated(name, decision, placements))
-            case remedies.Reclassify(name, measurements, decision):
-                self._record(now, ev.ReclassificationPlanned(name, decision, measurements))
+        event = event_of(remedy, self.state, recommends=self.recommends)
+        if event is not None:
+            self._record(now, event)
 
     def _note(self, now: float, part: str, note: str | None) -> None:
         if note is not None and note != self.state.notes.get(part):

@@ -30,6 +30,7 @@ PORTS: dict[type, Port] = {
     **dict.fromkeys(get_args(act.EngineAction), Port.ENGINE),
     act.MeasureWorkload: Port.MONITOR,
     act.ProfileWorkload: Port.PROFILER,
+    act.ProbeWorkload: Port.PROFILER,
     act.ClassifyWorkload: Port.CLASSIFIER,
     act.AcquireServer: Port.PROVISIONER,
     act.ReleaseServer: Port.PROVISIONER,

@@ -5,15 +5,92 @@ workloads; the pipeline tries the open ones when there may be room.
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.core.deadlines import Deadlines
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Placement
+from wharfinger.model.view import Request, View
 
 QueueEntry = tuple[int, int, str]
 """(-priority, uid, name): the order of service."""
 _EMPTY: Ordered[QueueEntry] = Ordered()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedHead:
+    """The first that waits for room, before others; ``cpu_needed`` as in ``Refuse``."""
+
+    request: Request
+    cpu_needed: NDArray[np.int64] | None = None
+
+    @property
+    def name(self) -> str:
+        """The workload's."""
+        return self.request.workload.name
+
+    def needs(self, view: View) -> tuple[NDArray[np.int64], int]:
+        """(S,) thousandths of a CPU, and bytes of memory, that it would get."""
+        reserved, needed = self.request.reserved(view.capabilities), self.cpu_needed
+        if needed is None or len(needed) != len(view.names):
+            needed = np.full(len(view.names), reserved.cpu_millicpus, dtype=np.int64)
+        return needed, reserved.memory_bytes
+
+
+class BlockedHeads:
+    """The first of each queue that waits for room, and those behind it that may be placed ahead.
+
+    Attributes:
+        tried: Names of those behind them that were tried when room changed last.
+    """
+
+    def __init__(self) -> None:
+        self.tried: set[str] = set()
+        self._heads: dict[str, tuple[QueueEntry, BlockedHead | None]] = {}
+        self._arrived: dict[str, None] = {}
+
+    def put(self, record: WorkloadRecord, head: BlockedHead | None) -> None:
+        """Those behind this one wait for it; without ``head``, nothing may be placed ahead."""
+        self._heads[record.queue] = entry_of(record), head
+
+    def entry(self, queue: str) -> QueueEntry | None:
+        """The place of a queue's blocked head; ``None`` = it is not blocked."""
+        return self._heads[queue][0] if queue in self._heads else None
+
+    def of(self, queue: str) -> BlockedHead | None:
+        """The blocked head of a queue, ahead of which others may be placed; ``None`` = none."""
+        return self._heads[queue][1] if queue in self._heads else None
+
+    def all(self) -> list[BlockedHead | None]:
+        """Those of all queues."""
+        return [head for _, head in self._heads.values()]
+
+    def names(self) -> list[str]:
+        """Of all that block a queue."""
+        return [entry[2] for entry, _ in self._heads.values()]
+
+    def clear(self) -> None:
+        """There may be room: every workload is worth trying again."""
+        self._heads.clear()
+        self._arrived.clear()
+
+    def arrive(self, name: str) -> None:
+        """It has come behind a head, and is to be tried."""
+        self._arrived[name] = None
+
+    def take_arrived(self) -> list[str]:
+        """Names of those that have come since the last call."""
+        arrived, self._arrived = list(self._arrived), {}
+        return arrived
+
+    def leave(self, name: str) -> None:
+        """It does not wait any more."""
+        self.tried.discard(name)
+        self._arrived.pop(name, None)
 
 
 class WaitingQueues:
@@ -25,19 +102,37 @@ class WaitingQueues:
     does not grow with the number that wait.
 
     Attributes:
-        room_changed: Something happened after which a waiting workload may be placed.
+        backfill: How many behind a blocked head are tried.
+        heads: Those that block their queues.
     """
 
     def __init__(self) -> None:
-        self.room_changed = True
+        self._anything_changed = True
+        self._freed: dict[str, None] = {}
+        self.heads = BlockedHeads()
         self._all: dict[str, Ordered[QueueEntry]] = {}
         self._open: dict[str, Ordered[QueueEntry]] = {}
         self._parked: dict[str, tuple[str, QueueEntry]] = {}
         self._awaited: dict[str, dict[str, None]] = {}
-        self._blocked: dict[str, QueueEntry] = {}
+        self.backfill = 0
         self._delays = Deadlines()
         self._waits = Deadlines()
         self._waiting: dict[str, tuple[str, QueueEntry]] = {}
+
+    @property
+    def room_changed(self) -> bool:
+        """Something happened after which a waiting workload may be placed."""
+        return self._anything_changed or bool(self._freed)
+
+    @room_changed.setter
+    def room_changed(self, changed: bool) -> None:
+        self._anything_changed = changed
+        if not changed:
+            self._freed.clear()
+
+    def freed(self) -> tuple[str, ...] | None:
+        """The servers where alone there may be more room than before; ``None`` = anywhere."""
+        return None if self._anything_changed else tuple(self._freed)
 
     def length(self, queue: str) -> int:
         """How many wait in a queue."""
@@ -60,8 +155,16 @@ class WaitingQueues:
             self._delays.put(record.name, record.not_before)
         if record.retry_at is not None:
             self.wait(record, record.retry_at)
-        blocked = self._blocked.get(record.queue)
-        return blocked is None or entry < blocked
+        head = self.heads.entry(record.queue)
+        return head is None or entry < head
+
+    def arrive(self, record: WorkloadRecord) -> None:
+        """It has come behind a blocked head, and is tried if few are between them."""
+        head = self.heads.entry(record.queue)
+        assert head is not None
+        between = self.before(record.queue, entry_of(record)) - self.before(record.queue, head)
+        if between <= self.backfill:
+            self.heads.arrive(record.name)
 
     def leave(self, record: WorkloadRecord) -> None:
         """Take a workload out."""
@@ -69,6 +172,7 @@ class WaitingQueues:
         for lines in (self._all, self._open):
             lines[record.queue].remove(entry)
         self._parked.pop(record.name, None)
+        self.heads.leave(record.name)
         self._delays.drop(record.name)
         self._waits.drop(record.name)
         self._waiting.pop(record.name, None)
@@ -94,13 +198,17 @@ class WaitingQueues:
 
     def free(self, placements: Iterable[Placement]) -> None:
         """There may be room on these servers: those that wait for it are tried again."""
-        self.room_changed = True
         for placement in placements:
+            self.change(placement.server)
             for name in self._awaited.pop(placement.server, ()):
                 # One that has left since, or is back in its queue, does not wait for it any more.
                 queue, entry = self._parked.pop(name, ("", None))
                 if entry is not None:
                     self._open[queue].add(entry)
+
+    def change(self, server: str) -> None:
+        """Something about this server may let a workload be placed there."""
+        self._freed[server] = None
 
     def unpark_all(self) -> None:
         """The servers have changed: everything parked is tried again."""
@@ -110,18 +218,6 @@ class WaitingQueues:
         for queue, line in self._all.items():
             if len(self._open[queue]) != len(line):
                 self._open[queue] = Ordered(line)
-
-    def block(self, record: WorkloadRecord) -> None:
-        """Those behind this one wait for it."""
-        self._blocked[record.queue] = entry_of(record)
-
-    def is_blocked(self) -> bool:
-        """Whether the head of a queue waits for room."""
-        return bool(self._blocked)
-
-    def unblock(self) -> None:
-        """There may be room: every workload is worth trying again."""
-        self._blocked.clear()
 
     def is_delayed(self, record: WorkloadRecord) -> bool:
         """Whether it waits for a time: after a failed start, or as its placement named."""

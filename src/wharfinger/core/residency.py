@@ -8,7 +8,7 @@ from wharfinger.core.lifecycle import NEXT, Phase, Trigger
 from wharfinger.core.queues import WaitingQueues
 from wharfinger.core.seams.contention import ContentionModel, Resident
 from wharfinger.core.seams.placement import ServerIndex
-from wharfinger.core.state import ManagerState, WorkloadRecord, held, is_violated
+from wharfinger.core.state import ManagerState, WorkloadRecord, held
 from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Placement
 from wharfinger.model.performance import STALE_SECONDS
@@ -27,6 +27,7 @@ class Residency:
         columns: What policies scan.
         contention: The contention model's table; ``None`` = there is no model.
         residents: Names of residents, by the server's name.
+        copies: Names of those of which profiling runs are there, in the same way.
         leaving_for: Names of those that are being stopped for a workload's sake, by its name.
     """
 
@@ -43,6 +44,7 @@ class Residency:
         self.columns = ServerTable(self.contention, index, self._occupants)
         self.residents: dict[str, dict[str, None]] = {}
         self.leaving_for: dict[str, dict[str, None]] = {}
+        self.copies: dict[str, dict[str, None]] = {}
         self._measured_at = Deadlines()
         for server in state.servers.values():
             self.columns.put(server)
@@ -50,15 +52,25 @@ class Residency:
     # --- servers ---------------------------------------------------------------------------
 
     def put_server(self, server: Server, *, joins: bool) -> None:
-        """A server joins, or something about it has changed; its residents stay."""
-        if joins and self.contention and server.name in self.columns:
-            self.contention.drop(self.columns.row(server.name))
-        self.columns.put(server, joins=joins)
+        """A server joins, or something about it has changed; its residents stay.
+
+        Rows are in the order of the state, those of servers that have left behind all others: so
+        they are in a new table, too.
+        """
+        self.columns.put(server)
+        row, last = self.columns.row(server.name), len(self._state.servers) - 1
+        if joins and row != last:
+            self.columns.exchange(server.name, last)
+            self.review_contention(self.columns.name(row))
         self.review_contention(server.name)
 
     def close_server(self, name: str) -> None:
         """A server has left; its row is dropped with its last resident."""
+        if self.contention:
+            self.contention.drop(self.columns.row(name))
+        self.columns.move_to_end(name)
         self.columns.close(name)
+        self.review_contention(name)
         self._drop_if_empty(name)
 
     def _drop_if_empty(self, name: str) -> None:
@@ -136,6 +148,11 @@ class Residency:
         self.columns.hold(held(record), sign=change)
         for placement in held(record):
             self.columns.count_copy(placement.server, change)
+            here = self.copies.setdefault(placement.server, {})
+            if change > 0:
+                here[record.name] = None
+            else:
+                here.pop(record.name, None)
 
     def end_copies(self, record: WorkloadRecord) -> None:
         """Free the room that was kept for its profiling runs."""
@@ -185,7 +202,7 @@ class Residency:
             for neighbor in self.residents_of(placement.server):
                 neighbor.neighbors_changed_at = time
 
-    # --- contention, and targets that are violated --------------------------------------------
+    # --- contention, and those that run off their prediction -----------------------------------
 
     def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
         """Its performance among its neighbors over that alone; ``None`` = unknown."""
@@ -195,8 +212,9 @@ class Residency:
         return self.contention.slowdown_of(row, record.name)
 
     def review(self, server: str) -> None:
-        """Update the contention on a server, and whether a resident violates its target."""
-        self._queues.room_changed |= self.review_contention(server)
+        """Update the contention on a server, and whether a resident is off its prediction."""
+        if self.review_contention(server):
+            self._queues.change(server)
         self.watch(server)
 
     def review_contention(self, server: str) -> bool:
@@ -211,15 +229,15 @@ class Residency:
         return self.contention.put(self.columns.row(server), platform, counted)
 
     def watch(self, server: str) -> None:
-        """Update whether a resident of a server violates its target."""
+        """Update whether a resident of a server runs off its prediction."""
         residents = self.residents_of(server)
-        violating = any(r.tracking is not None and r.tracking.violating for r in residents)
+        violating = any(map(_is_off, residents))
         if self.columns.is_unsettled(server) != violating:
             if not violating:
-                self._queues.room_changed = True
+                self._queues.change(server)
             self.columns.unsettle(server, unsettled=violating)
         for record in residents if violating else ():
-            if is_violated(record) and record.performance is not None:
+            if _is_off(record) and record.performance is not None:
                 self._measured_at.put(record.name, record.performance.measured_at)
 
     def watch_all(self, record: WorkloadRecord) -> None:
@@ -228,11 +246,11 @@ class Residency:
             self.watch(placement.server)
 
     def lost(self, now: float) -> tuple[str, ...]:
-        """Names of those whose violation closes their servers, and that are no longer measured."""
+        """Names of those that close their servers, and are no longer measured."""
         names: dict[str, None] = {}
         for server in self.columns.unsettled():
             for record in self.residents_of(server):
-                if is_violated(record) and record.performance is not None:
+                if _is_off(record) and record.performance is not None:
                     at = record.performance.measured_at
                     if now >= at + STALE_SECONDS or now < at:
                         names[record.name] = None
@@ -250,12 +268,17 @@ class Residency:
     def _is_watched(self, name: str, measured_at: float) -> bool:
         """Whether it is still one of those, and this is its newest measurement."""
         record = self._state.workloads.get(name)
-        if record is None or not is_violated(record) or record.performance is None:
+        if record is None or not _is_off(record) or record.performance is None:
             return False
         there = [p.server for p in held(record) if name in self.residents.get(p.server, ())]
         return record.performance.measured_at == measured_at and any(
             map(self.columns.is_unsettled, there)
         )
+
+
+def _is_off(record: WorkloadRecord) -> bool:
+    """Whether its servers take no new work, since it runs off its prediction."""
+    return record.tracking is not None and record.tracking.violating
 
 
 def is_stoppable(record: WorkloadRecord) -> bool:

@@ -1,11 +1,43 @@
 """What an adaptation reads of the cluster: the core's side of ``Residents``."""
 
+from dataclasses import replace
+from itertools import islice
+
 from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.profile import Estimate
 from wharfinger.model.view import OffTarget, Request, View
+from wharfinger.model.workload import Workload, WorkloadType
+
+MIB = 2**20
+WAITING = 8
+"""So many of each queue are named that wait for room."""
+
+MEMORY_MARGIN = 1.25
+"""Times the measured peak of memory that a workload gets, where nobody stated it."""
+MIN_MEMORY_MARGIN_BYTES = 64 * 2**20
+
+
+def with_measured_memory(record: WorkloadRecord) -> Workload:
+    """The workload; what it reserves of memory, if elastic, is by what it was seen to use.
+
+    A service gets no less than it begins with: its data grow.
+    """
+    workload, measured = record.workload, record.measurements
+    reservation = workload.reservation
+    peak = measured.memory_peak_bytes if measured is not None else None
+    if not reservation.elastic_memory or (peak is None and not record.memory_least_bytes):
+        return workload
+    needed = record.memory_least_bytes
+    if peak is not None:
+        needed = max(needed, round(peak * MEMORY_MARGIN), peak + MIN_MEMORY_MARGIN_BYTES)
+    if peak is None or workload.type is WorkloadType.LATENCY_CRITICAL:
+        needed = max(needed, reservation.memory_bytes)
+    return replace(workload, reservation=replace(reservation, memory_bytes=-(-needed // MIB) * MIB))
 
 
 class ClusterResidents:
@@ -17,6 +49,7 @@ class ClusterResidents:
         self.placement: PlacementPolicy = policy.placement
         self.estimates = policy.estimation.name if policy.estimation else ""
         self.recommends = recommends
+        self._queues = policy.admission.queues
         self._note_key = f"placement:{policy.placement.name}"
 
     def view(self) -> View:
@@ -33,7 +66,7 @@ class ClusterResidents:
     ) -> Request:
         """What a placement is asked about a workload."""
         return Request(
-            record.workload,
+            with_measured_memory(record),
             self._excluded(record) if record.excluded else frozenset(),
             off_target,
             record.classification,
@@ -42,12 +75,13 @@ class ClusterResidents:
             record.measurements,
             self.state.notes.get(self._note_key, ""),
             now,
+            record.starts > 0,
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
         """Rows of servers that failed to start it, unless no other is large enough."""
         servers = self.state.servers
-        need = Request(record.workload).reserved(self.state.capabilities)
+        need = Request(with_measured_memory(record)).reserved(self.state.capabilities)
         others = (server for name, server in servers.items() if name not in record.excluded)
         if not any(
             server.accepting
@@ -73,9 +107,10 @@ class ClusterResidents:
         return list({r.uid: r for r in residents if r is not record}.values())
 
     def suspended(self) -> list[WorkloadRecord]:
-        """Those that get no CPU time."""
+        """Those that get no CPU time for a neighbor's sake."""
         names = self._cluster.suspended
-        return [self.state.workloads[name] for name in names] if names else []
+        records = [self.state.workloads[name] for name in names] if names else []
+        return [record for record in records if not record.paused]
 
     def wants_resize(self) -> list[WorkloadRecord]:
         """Those whose allocation should follow a changed reservation, and may now."""
@@ -84,6 +119,20 @@ class ClusterResidents:
             return []
         names = cluster.resize_wanted if cluster.queues.room_changed else cluster.touched
         return [self.state.workloads[name] for name in names if name in cluster.resize_wanted]
+
+    def waiting_for_room(self) -> list[tuple[str, Allocation]]:
+        """The first of each queue, and of those that wait for profiling, that lack room."""
+        cluster, waiting = self._cluster, []
+        lines = [cluster.queues.open(queue) for queue in self._queues]
+        for line in (*lines, cluster.unprofiled):
+            for _, _, name in islice(line, WAITING):
+                record = self.state.workloads[name]
+                if record.deferral is ReasonCode.NO_ROOM and record.decisions:
+                    numbers = record.decisions[-1].decision.numbers
+                    cpu = int(numbers.get("cpu_needed_millicpus", 0.0))
+                    memory_bytes = int(numbers.get("memory_needed_bytes", 0.0))
+                    waiting.append((name, Allocation(cpu, memory_bytes)))
+        return waiting
 
     def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
         """What its neighbors leave of its performance alone."""

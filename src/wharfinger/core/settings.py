@@ -18,12 +18,16 @@ class CoreSettings:
         max_backoff_seconds: Longest wait before a failed start is tried again; it doubles.
         keep_ended: How many ended workloads keep their record and output.
         reorder_seconds: After a failed order, no server of its platform is ordered for so long.
+        missed_seconds: A scheduled run that could not begin for so long was missed.
+        stable_seconds: A service that ran for so long begins to count its restarts again.
     """
 
     max_start_failures: int = 5
     max_backoff_seconds: float = 60.0
     keep_ended: int = 10_000
     reorder_seconds: float = 60.0
+    missed_seconds: float = 60.0
+    stable_seconds: float = 600.0
 
 
 DEFAULTS = CoreSettings()

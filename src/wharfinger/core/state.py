@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Any
 
 from wharfinger.core.lifecycle import ENDED, ON_SERVER, Phase
-from wharfinger.core.tracking import TargetTracking
+from wharfinger.core.tracking import LevelTracking, ProbeState, TargetTracking
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Prediction, ReasonCode
-from wharfinger.model.performance import Performance, Quantity
+from wharfinger.model.performance import MAX_NORMALIZED, Performance, Quantity
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Classification, Entry, Measurements, ProfilingPlan
 from wharfinger.model.view import Capabilities
@@ -21,6 +21,8 @@ SCHEMA = 2
 """Version of the snapshot's form; see ``codec``."""
 
 DECISIONS_KEPT = 12
+RUNS_KEPT = 20
+HISTORY_KEPT = 10_000
 ADJUSTMENTS_KEPT = 32
 
 
@@ -73,9 +75,67 @@ class Adjustment:
     performance_after: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class RunSummary:
+    """A run that has ended; times in seconds since the epoch, ``None`` = unknown or none.
+
+    Attributes:
+        memory_peak_bytes: Of its last start.
+        predicted: Performance over target.
+        achieved: The same, of the whole run if its target is a completion time.
+        kept: Whether its target was kept.
+        key: Of its last start.
+    """
+
+    name: str
+    uid: int
+    run: int
+    phase: Phase
+    submitted_at: float
+    started_at: float | None
+    ended_at: float | None
+    exit_code: int | None
+    signal: int | None
+    reason: str
+    message: str
+    restarts: int
+    servers: tuple[str, ...]
+    cpu_millicpus: int
+    memory_bytes: int
+    cpu_seconds: float | None
+    memory_peak_bytes: int | None
+    predicted: float | None
+    achieved: float | None
+    kept: bool | None
+    key: str
+
+
+class StopReason(StrEnum):
+    """Why the core stops a program, other than that its user revoked it."""
+
+    NONE = ""
+    RESTART = "restart"
+    """Its user wants it started again."""
+    TIME_LIMIT = "time-limit"
+    """It has run for as long as it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """Why no new work is placed on a server, since when, and whether it is drained."""
+
+    since: float
+    drain: bool
+    reason: str
+    accepting: bool = True
+    """Whether it would accept work without this."""
+
+
 @dataclass(slots=True)
 class WorkloadRecord:
-    """One workload's state; times in seconds since the epoch, ``None`` or empty = there is none.
+    """One workload's state, in its newest run.
+
+    Times are in seconds since the epoch; ``None`` or empty = there is none.
 
     Attributes:
         uid: Counts submissions; never reused, unlike a name.
@@ -105,6 +165,25 @@ class WorkloadRecord:
         review_at: When the admission reviews it.
         question: Key of the open question to a decider.
         adjustments: Oldest first; the newest ``ADJUSTMENTS_KEPT``.
+        run: Counts the runs of this name since its record was forgotten last.
+        previous_key: Of the start before the newest, whose output is kept, too.
+        previous: Its earlier runs, oldest first; the newest ``RUNS_KEPT``.
+        restarts: How often its program was started again in this run, because it had ended.
+        restarts_before: The same in the runs before, since its record was forgotten last.
+        restarts_in_row: The same in this run, without those before it ran well.
+        memory_peak_bytes: Of its newest start that has ended.
+        recommended: Where a manager that only recommends would place it; room is held there.
+        level: Its performance over its own level so far; ``None`` = unknown.
+        probe: The newest probe of its newest start.
+        memory_least_bytes: What it gets at least at its next start, since it ran out of memory.
+        last_output: The last line of its newest start that has failed.
+        stop_reason: Why the core stops it.
+        forget: It is forgotten when it has ended.
+        resubmitted: What to run when it has ended.
+        paused: Its user has suspended it; ``pauses`` counts how often it was so.
+        ready_at: Since when it is ready; ``None`` = it is not. Without a probe, from its start on.
+        due_at: When its schedule lets it run.
+        last_due_at: The same of its run before.
     """
 
     workload: Workload
@@ -156,6 +235,26 @@ class WorkloadRecord:
     decider: str = ""
     adjustments: list[Adjustment] = field(default_factory=list)
     decisions: list[TimedDecision] = field(default_factory=list)
+    run: int = 1
+    previous_key: str = ""
+    previous: list[RunSummary] = field(default_factory=list)
+    restarts: int = 0
+    restarts_before: int = 0
+    restarts_in_row: int = 0
+    memory_peak_bytes: int | None = None
+    last_output: str = ""
+    stop_reason: StopReason = StopReason.NONE
+    forget: bool = False
+    resubmitted: Workload | None = None
+    paused: bool = False
+    pauses: int = 0
+    ready_at: float | None = None
+    due_at: float | None = None
+    last_due_at: float | None = None
+    recommended: tuple[Placement, ...] = ()
+    memory_least_bytes: int = 0
+    level: LevelTracking | None = None
+    probe: ProbeState | None = None
 
     @property
     def name(self) -> str:
@@ -204,6 +303,9 @@ class ManagerState:
         servers: In the order in which they joined; so with ``releasing``.
         adjusted_at: When allocations were changed recently, newest last.
         strays: Keys that the engine knows and this log does not.
+        cordoned: By server, also one that is not there now.
+        history: Ended runs whose record is gone, oldest first; the newest ``HISTORY_KEPT``.
+        restarts: How often programs were started again in their run, also of what is forgotten.
     """
 
     nonces: list[str] = field(default_factory=list)
@@ -227,6 +329,44 @@ class ManagerState:
     adjusted_at: list[float] = field(default_factory=list)
     adjustment_counts: dict[AdjustmentKind, int] = field(default_factory=dict)
     workloads: dict[str, WorkloadRecord] = field(default_factory=dict)
+    cordoned: dict[str, Cordon] = field(default_factory=dict)
+    history: list[RunSummary] = field(default_factory=list)
+    restarts: int = 0
+
+
+def summary_of(record: WorkloadRecord) -> RunSummary:
+    """An ended run as it is remembered."""
+    target, tracking = record.workload.target, record.tracking
+    achieved = tracking.normalized_performance if tracking else None
+    if target is not None and target.completion_seconds and record.ended_at is not None:
+        took = record.ended_at - record.submitted_at
+        is_done = record.phase is Phase.COMPLETED
+        achieved = min(MAX_NORMALIZED, target.completion_seconds / took) if took > 0 else None
+        achieved = achieved if is_done else 0.0
+    kept = None if achieved is None else achieved >= 1 - record.workload.tolerance
+    return RunSummary(
+        name=record.name,
+        uid=record.uid,
+        run=record.run,
+        phase=record.phase,
+        submitted_at=record.submitted_at,
+        started_at=record.started_at,
+        ended_at=record.ended_at,
+        exit_code=record.exit_code,
+        signal=record.signal,
+        reason=record.reason,
+        message=record.message,
+        restarts=record.restarts,
+        servers=tuple(placement.server for placement in record.placements),
+        cpu_millicpus=sum(p.allocation.cpu_millicpus for p in record.placements),
+        memory_bytes=sum(p.allocation.memory_bytes for p in record.placements),
+        cpu_seconds=record.cpu_seconds,
+        memory_peak_bytes=record.memory_peak_bytes,
+        predicted=record.predicted.mean if record.predicted else None,
+        achieved=achieved,
+        kept=kept,
+        key=record.key,
+    )
 
 
 def is_violated(record: WorkloadRecord) -> bool:

@@ -65,27 +65,19 @@ class ServerTable:
     def __contains__(self, name: str) -> bool:
         return name in self._row
 
+    def name(self, row: int) -> str:
+        """The server of a row."""
+        return self._names[row]
+
     def row(self, name: str) -> int:
         """The row of a server; -1 = there is none."""
         return self._row.get(name, -1)
 
-    def put(self, server: Server, *, joins: bool = False) -> None:
-        """Add a server, or update it.
-
-        One that ``joins`` goes to the end, with what is left on it from before: the order is the
-        state's, and the same after a replay from a snapshot.
-        """
+    def put(self, server: Server) -> None:
+        """Add a server at the end, or update it where it is."""
         row, columns = self._row.get(server.name), self._columns
         if row is None:
             row = self._append(server.name)
-        elif joins:
-            left = {name: column[row] for name, column in columns.items()}
-            unsettled = self.is_unsettled(server.name)
-            self.drop(server.name)
-            row = self._append(server.name)
-            for name, value in left.items():
-                columns[name][row] = value
-            self.unsettle(server.name, unsettled=unsettled)
         self._touch(row)
         columns["cpu_capacity"][row] = server.cpu_millicpus
         columns["memory_capacity"][row] = server.memory_bytes
@@ -94,6 +86,28 @@ class ServerTable:
             self._platforms[server.platform.name] = len(self._platforms)
             self._shown = None
         columns["platform"][row] = self._platforms[server.platform.name]
+
+    def move_to_end(self, name: str) -> None:
+        """Make its row the last, with all that it holds; later ones move up."""
+        row = self._row[name]
+        left = {column: values[row] for column, values in self._columns.items()}
+        unsettled = self.is_unsettled(name)
+        self.drop(name)
+        row = self._append(name)
+        for column, value in left.items():
+            self._columns[column][row] = value
+        self.unsettle(name, unsettled=unsettled)
+
+    def exchange(self, name: str, other: int) -> None:
+        """Exchange its row and another one, with all that they hold."""
+        row = self._row[name]
+        for column in self._columns.values():
+            column[[row, other]] = column[[other, row]]
+        self._names[row], self._names[other] = self._names[other], name
+        self._row[self._names[row]], self._row[name] = row, other
+        self._shown = None
+        self._touch(row)
+        self._touch(other)
 
     def close(self, name: str) -> None:
         """Nothing more is placed on a server that has left; its row goes when it is empty."""
@@ -137,7 +151,7 @@ class ServerTable:
         self._columns["copies"][self._row[server]] += change
 
     def unsettle(self, server: str, *, unsettled: bool) -> None:
-        """Set whether a resident violates its target."""
+        """Set whether a resident runs off its prediction."""
         self.touch(server)
         self._columns["unsettled"][self._row[server]] = unsettled
         (self._unsettled_names.add if unsettled else self._unsettled_names.discard)(server)

@@ -1,9 +1,12 @@
 """What an adaptation concludes from measurements, as values that are logged and folded."""
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
+from wharfinger.model.allocation import Placement
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry
+from wharfinger.model.profile import Entry, Measurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +18,9 @@ class TargetTracking:
         status: -1 = violated, 0 = met, 1 = exceeded by more than is needed.
         since: Since when it has this status, in seconds since the epoch.
         headroom: Capacity estimate over target, by its idle CPU; ``None`` = no more than achieved.
-        violating: Its servers take no new work, since its neighbors may be the cause.
+        violating: Its servers take no new work: it runs off its prediction, and its neighbors may
+            be the cause.
+        off_since: Since when it runs off its prediction; ``None`` = it does not.
     """
 
     normalized_performance: float
@@ -23,10 +28,86 @@ class TargetTracking:
     since: float
     headroom: float | None = None
     violating: bool = False
+    off_since: float | None = None
 
     def restarted(self, now: float) -> "TargetTracking":
         """After an adjustment: the duration of its status counts from now."""
-        return replace(self, since=now, violating=self.status < 0)
+        return replace(self, since=now, off_since=None if self.off_since is None else now)
+
+    def as_predicted(self) -> "TargetTracking":
+        """After a new prediction: it is not off that one before it is measured."""
+        return replace(self, violating=False, off_since=None)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTracking:
+    """How a workload's performance stands to its own level so far (Page's CUSUM, 1954).
+
+    Attributes:
+        mean: Logarithm of its performance, over ``samples``, since it or its neighbors changed.
+        noise: Standard deviation of one measurement of that.
+        below: Sum of what was below the level beyond the allowance, in standard deviations;
+            ``above`` likewise.
+        away: The measurements since one of both sums is not 0, as logarithms.
+        cpu_millicpus: With which it has this level.
+        doubt: Standard deviation by which its level may have moved since, because its CPU or its
+            neighbors changed; 0 = they have not.
+        changed_at: When it was last found at another level; ``shift`` is by how much, of the
+            logarithm.
+    """
+
+    mean: float
+    samples: int
+    noise: float
+    below: float = 0.0
+    above: float = 0.0
+    away: tuple[float, ...] = ()
+    cpu_millicpus: int = 0
+    doubt: float = 0.0
+    changed_at: float | None = None
+    shift: float = 0.0
+
+
+class ProbeCause(StrEnum):
+    """Why a running workload is probed."""
+
+    REACTIVE = "reactive"
+    """Its performance has left its level."""
+    PREEMPTIVE = "pre-emptive"
+    """It is one of the sample of this period."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeState:
+    """The newest probe of a workload.
+
+    Attributes:
+        number: Counts the probes of one start.
+        planned_at: In seconds since the epoch; ``answered_at`` ``None`` = it is under way.
+        placements: Where room is held for a copy; empty = it is probed itself.
+        before: When the one before was planned; ``None`` = it is the first.
+        answer: What was measured; ``None`` = nothing.
+    """
+
+    number: int
+    planned_at: float
+    cause: ProbeCause
+    sources: tuple[SharedResource, ...]
+    tolerance: float
+    placements: tuple[Placement, ...] = ()
+    answered_at: float | None = None
+    answer: Measurements | None = None
+    before: float | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether its answer is awaited."""
+        return self.answered_at is None
+
+    @property
+    def lowers(self) -> bool:
+        """Whether sources lower its own performance now, not a copy's."""
+        return self.under_way and not self.placements
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +128,16 @@ class Tracked:
         tracking: ``None`` = the measurement says nothing about its target.
         observations: Performance under its present allocation.
         follow_up: This measurement shows the effect of the newest adjustment.
+        level: ``None`` = its own level is unknown as yet.
     """
 
     name: str
     tracking: TargetTracking | None
     observations: tuple[Observation, ...] = ()
     follow_up: bool = False
+    level: LevelTracking | None = None
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it is worth logging."""
+        return bool(self.tracking or self.observations or self.level)

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import NEXT, Phase, Trigger
 from wharfinger.core.settings import DEFAULTS, CoreSettings, settings_in
-from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.core.state import ManagerState, StopReason, WorkloadRecord
+from wharfinger.model.workload import RestartPolicy
 
 if TYPE_CHECKING:
     from wharfinger.core.cluster_state import ClusterState
@@ -38,18 +39,38 @@ def trigger_of(
         case _ if record.phase is Phase.MIGRATING:
             # However it ended: its user has said that it may be started again.
             return Trigger.REQUEUE
+        case ev.WorkloadFinished() | ev.WorkloadVanished() | ev.StartFailed() if (
+            record.stop_reason is StopReason.RESTART or is_restarted(event, record)
+        ):
+            return Trigger.RESTART
         case ev.StartFailed(retryable=retryable):
             again = retryable and record.start_failures + 1 < settings.max_start_failures
             return Trigger.RETRY if again else Trigger.GIVE_UP
         case ev.WorkloadFinished(exit_code=exit_code):
-            return Trigger.SUCCEED if exit_code == 0 else Trigger.FAIL
+            succeeded = exit_code == 0 and record.stop_reason is StopReason.NONE
+            return Trigger.SUCCEED if succeeded else Trigger.FAIL
         case ev.WorkloadVanished():
             return Trigger.VANISH
+        case ev.ProfilingFailed(fatal=True):
+            return Trigger.GIVE_UP
         case ev.ProfilingFinished() | ev.ProfilingFailed():
             return Trigger.PROFILED
         case ev.WorkloadClassified() | ev.ClassificationFailed():
             return Trigger.CLASSIFY
     raise TypeError(f"{type(event).__name__} is not a report about a workload")
+
+
+def is_restarted(event: ev.Event, record: WorkloadRecord) -> bool:
+    """Whether a program that has ended so is started again, as its user has stated."""
+    rule = record.workload.run.restart
+    if rule.policy is RestartPolicy.NEVER or isinstance(event, ev.StartFailed):
+        return False
+    succeeded = isinstance(event, ev.WorkloadFinished) and event.exit_code == 0
+    if record.stop_reason is not StopReason.NONE or (
+        succeeded and rule.policy is RestartPolicy.ON_FAILURE
+    ):
+        return False
+    return rule.limit is None or record.restarts_in_row < rule.limit
 
 
 def trigger_in(state: ManagerState, event: ev.Event, record: WorkloadRecord) -> Trigger:
@@ -76,6 +97,15 @@ def is_news(cluster: "ClusterState", event: ev.Event) -> bool:
         return isinstance(event, ev.PlacementProposed) and cluster.asked_by(key) is not None
     if isinstance(event, _ANSWERS_CLASSIFYING) and record.reclassifying:
         return True
+    if isinstance(event, ev.WorkloadProbed):
+        probe = record.probe
+        return probe is not None and probe.under_way and probe.number == event.number
+    if isinstance(event, ev.ReadinessChanged):
+        return (
+            record.started_at is not None
+            and record.on_server
+            and event.ready != (record.ready_at is not None)
+        )
     if isinstance(event, _ANSWERS_RESIZE):
         return answers_resize(event, record)
     return (record.phase, trigger_in(cluster.state, event, record)) in NEXT

@@ -54,7 +54,8 @@ class DemoCluster:
         self._connect = connect
         self._process: subprocess.Popen[bytes] | None = None
         servers = ",".join(f"server{i}={cpu}" for i, cpu in enumerate(self.cpu_numbers))
-        self._options = ["--servers", servers, "--policy", policy, "--state", str(state), *options]
+        settings = ["--servers", servers, "--policy", policy, "--state", str(state)]
+        self._options = [*settings, "--log", "none", *options]
 
     def start(self) -> None:
         """Start the manager and wait until it is ready."""

@@ -1,4 +1,4 @@
-"""What the demo's users would reserve, and what a baseline that backfills could start. Pure."""
+"""What the demo's users would reserve, and for which of it a baseline has room at once. Pure."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ def reservations(
 
 
 def with_room(stated: Mapping[str, float], servers: int, cpus_each: float) -> list[str]:
-    """The workloads that the baseline would start at once if it backfilled.
+    """The workloads that would fit at once, each where most CPU is left; in the order given.
 
     >>> with_room({"a": 0.9, "b": 0.3, "c": 0.1}, 1, 1.0)
     ['a', 'c']

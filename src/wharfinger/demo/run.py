@@ -204,5 +204,5 @@ def picture_note(runs: Sequence[DemoRun], path: Path) -> list[str]:
     except OSError as error:
         return [f"no picture: {path}: {error.strerror or error}"]
     except ImportError:
-        return ["no picture: matplotlib is not installed; pip install 'wharfinger[demo]'"]
+        return ["no picture: matplotlib is not installed; pip install '.[demo]'"]
     return []

@@ -17,6 +17,7 @@ import numpy as np
 
 from wharfinger.estimators.conditional import MIN_VARIANCE, Gaussian, Prior
 from wharfinger.estimators.effects import Effects, row_weights, two_way
+from wharfinger.estimators.levels import is_level_free
 from wharfinger.estimators.matrix import RowScale
 from wharfinger.estimators.tasks import Indices
 from wharfinger.model.arrays import Array
@@ -167,8 +168,9 @@ class Baseline:
     def learn(
         self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> RowColumnLearned:
-        """A row's level is free where its scale is arbitrary."""
-        return self.kind.learn(values, groups, free_level=scale is RowScale.ARBITRARY)
+        """A row's level is free where its scale is arbitrary, or seems to be."""
+        free_level = is_level_free(self.kind.learn, values, groups, scale, rng)
+        return self.kind.learn(values, groups, free_level=free_level)
 
     def restore(self, arrays: Mapping[str, Array]) -> RowColumnLearned:
         """The inverse of ``arrays``."""

@@ -51,7 +51,7 @@ class EvaluationPlan:
 
     reveal: int = 2
     strategy: Strategy = Strategy.RANDOM
-    scale: RowScale = RowScale.ARBITRARY
+    scale: RowScale = RowScale.AUTO
     pairs: bool = False
     higher: bool = False
     repeats: int = 20

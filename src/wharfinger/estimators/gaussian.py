@@ -20,6 +20,7 @@ import numpy as np
 from wharfinger.estimators.conditional import MIN_VARIANCE, RIDGE, Gaussian, Prior, predict_means
 from wharfinger.estimators.effects import Effects, row_weights, shrunk_columns, two_way
 from wharfinger.estimators.estimator import Finish, FoldIn
+from wharfinger.estimators.levels import levels_of
 from wharfinger.estimators.matrix import RowScale
 from wharfinger.estimators.ppca import complete
 from wharfinger.estimators.tasks import Indices, draw_seen, leave_out, sample_rows
@@ -209,8 +210,8 @@ class GaussianEstimator:
         self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> GaussianLearned:
         """Choose the settings, then use all rows."""
-        levels = (True,) if scale is RowScale.ARBITRARY else (False, True)
-        return GaussianLearned.of(values, groups, choose(values, groups, levels, rng))
+        settings = choose(values, groups, levels_of(scale), rng)
+        return GaussianLearned.of(values, groups, settings)
 
     def restore(self, arrays: Mapping[str, Array]) -> GaussianLearned:
         """The inverse of ``GaussianLearned.arrays``."""

@@ -29,11 +29,13 @@ class Transform(StrEnum):
 class RowScale(StrEnum):
     """What a row's level says.
 
+    ``AUTO``: one of the following; which, is learnt from programs that are held out.
     ``ARBITRARY``: nothing; a row times a constant is the same row. ``COMMON``: rows share a
     unit, so the levels of known rows inform that of a new one. ``NORMALISED``: relative to the
     row's run alone, so 1 means the same in each row.
     """
 
+    AUTO = "auto"
     ARBITRARY = "arbitrary"
     COMMON = "common"
     NORMALISED = "normalised"

@@ -5,7 +5,7 @@ another recommender when an entry is corrected or a column is added.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
@@ -65,6 +65,14 @@ class Calibration:
         """For a row with this many known entries; interpolated over their logarithm."""
         at = np.log(CALIBRATED_COUNTS)
         return float(np.interp(np.log(max(count, 1)), at, self.factors))
+
+    def widened(self, programs: int) -> "Calibration":
+        """As a 90% interval is whose deviation was estimated from so few programs (Student's t).
+
+        Where the level is learnt too, what was chosen fits the programs that it was chosen on.
+        """
+        wider = 1 + (NORMAL_90**2 + 1) / (4 * max(programs - 1, 1))
+        return replace(self, factors=tuple(wider * factor for factor in self.factors))
 
     def table(self, columns: int) -> Array:
         """(columns + 1,) the factor for each number of known entries."""
@@ -218,7 +226,7 @@ def fit(
     estimator: Estimator | str,
     matrix: Matrix,
     *,
-    scale: RowScale = RowScale.ARBITRARY,
+    scale: RowScale = RowScale.AUTO,
     seed: int = 0,
 ) -> Recommender:
     """Learn from a matrix.
@@ -227,7 +235,7 @@ def fit(
         estimator: One, or its name in the registry.
         matrix: Rows without an entry are ignored; of more than ``MAX_ROWS`` those with the
             fewest entries are.
-        scale: What a row's level says.
+        scale: What a row's level says; by default that is learnt.
         seed: Of rehearsals; the same gives the same result.
 
     Raises:
@@ -245,6 +253,8 @@ def fit(
     values, groups = values[usable], number_groups([matrix.groups[i] for i in usable])
     learned = chosen.learn(values, groups, scale, rng)
     calibration = calibrate(learned, values, groups, rng)
+    if scale is RowScale.AUTO:
+        calibration = calibration.widened(len(np.unique(groups)))
     return Recommender(chosen, matrix, scale, seed, learned, calibration)
 
 

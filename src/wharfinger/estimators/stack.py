@@ -4,8 +4,14 @@ No single member (``mixture.py``) wins on every matrix. They are selected by reh
 held out, 2 and 4 entries revealed, and members are added one after the other, with repetition, as
 each lowers the mean absolute error of their mean (Caruana, Niculescu-Mizil, Crew and Ksikes,
 "Ensemble selection from libraries of models", 2004). A few programs would choose by chance, so
-selection begins with prior picks, of the kind that does well on most matrices; the fewer programs,
-the more of them. The variance is that of the mixture: the members' own, and their disagreement.
+selection begins with prior picks, of the kind that does well on most matrices and of the one
+Gaussian that does best; the fewer programs and columns, the more of them. The variance is that of
+the mixture: the members' own, and their disagreement.
+
+Whether a row's level is free is learnt from the same rehearsal, where nobody said it: q is the
+probability that the best Gaussian that makes use of levels has a smaller error than the best that
+does not, over programs. A share q of the prior picks makes use of levels, 1 − q does not; what is
+hardly possible has no member at all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +19,7 @@ from dataclasses import astuple, dataclass, replace
 from functools import cache, partial
 from itertools import product
 from math import ceil, inf, sqrt
+from statistics import NormalDist
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +28,7 @@ from numpy.typing import NDArray
 from wharfinger.estimators.conditional import MIN_VARIANCE, RIDGE, Gaussian, Prior
 from wharfinger.estimators.estimator import Finish, FoldIn
 from wharfinger.estimators.gaussian import SHRINKAGES, GaussianSettings, Moments, prior_of
+from wharfinger.estimators.levels import levels_of
 from wharfinger.estimators.matrix import RowScale
 from wharfinger.estimators.mixture import (
     FamilySettings,
@@ -53,6 +61,12 @@ MAX_ROWS = 500
 """Rows that settings are chosen on, and components of a mixture."""
 PRIOR_PICKS = 40.0
 """Picks that the selection begins with, times the root of the number of programs."""
+MANY_COLUMNS = 12
+"""With c < 12 there are (12 / c)² times as many prior picks: little is left to err on."""
+SIMPLE_SHARE = 0.4
+"""Of the prior picks: how many are the best Gaussian, which few rows and columns suffice for."""
+UNLIKELY = 0.05
+"""A kind of level that is less probable than that has no members."""
 ROUNDS = 20
 SAME = 1e-9
 """Errors that differ by this share of themselves are equal."""
@@ -209,10 +223,14 @@ class Families:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rehearsal:
-    """Families of programs, rows of held-out ones, and their revealed columns by task."""
+    """Families of programs, rows of held-out ones, and their revealed columns by task.
+
+    ``groups`` are the programs of the rows.
+    """
 
     families: Families
     rows: Array
+    groups: Indices
     tasks: list[tuple[Indices, Indices]]
 
     def errors(self, settings: MemberSettings) -> Array:
@@ -224,13 +242,22 @@ class _Rehearsal:
             errors.append(error[~np.isnan(error)])
         return np.concatenate(errors)
 
+    def programs(self) -> Indices:
+        """The program of each of ``errors``."""
+        programs = [self.groups[:0]]
+        for rows, seen in self.tasks:
+            hidden = (~np.isnan(self.rows[rows])).sum(axis=1) - seen.shape[1]
+            programs.append(np.repeat(self.groups[rows], hidden))
+        return np.concatenate(programs)
+
 
 def _rehearsals(values: Array, groups: Indices, rng: np.random.Generator) -> Iterator[_Rehearsal]:
     draws = max(DRAWS, ceil(MIN_TASKS / len(values)))
     for training, held in leave_out(groups, FOLDS, rng):
         seen = [_draw(values[held], count, draws, rng) for count in REVEALED]
         families = Families(values[training], groups[training])
-        yield _Rehearsal(families, values[held], [(r, s) for r, s in seen if len(r)])
+        tasks = [(r, s) for r, s in seen if len(r)]
+        yield _Rehearsal(families, values[held], groups[held], tasks)
 
 
 def _draw(rows: Array, count: int, draws: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
@@ -239,27 +266,85 @@ def _draw(rows: Array, count: int, draws: int, rng: np.random.Generator) -> tupl
 
 
 def choose(
-    values: Array, groups: Indices, levels: tuple[bool, ...], rng: np.random.Generator
+    values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
 ) -> tuple[list[MemberSettings], Array]:
     """The members and weights that best predict programs that are held out."""
-    alone = [replace(DEFAULT, family=replace(DEFAULT.family, free_level=levels[0]))], np.ones(1)
+    levels = levels_of(scale)
     programs = len(np.unique(groups))
-    if programs < 2:
-        return alone
-    stage = list(_rehearsals(values, groups, rng))
+    stage = list(_rehearsals(values, groups, rng)) if programs > 1 else []
     exponents = EXPONENTS if programs < len(groups) else EXPONENTS[:1]
-    settings: list[MemberSettings] = []
-    for free in levels:
-        tuned = _tuned(FamilySettings(free, exponents[0], *TUNED_BY), stage)
-        for exponent, robustness in product(exponents, ROBUSTNESS):
-            settings += _library(FamilySettings(free, exponent, *robustness), tuned)
-    errors = np.array([_errors(each, stage) for each in settings])
+    simple = [_best_gaussian(free, exponents, stage) for free in levels]
+    errors = np.array([_errors(each, stage) for each in simple])
     if not errors.shape[1] or not np.abs(errors).max() > 0:
-        return alone
-    prior = np.array([_is_likely(each, exponents[-1]) for each in settings], dtype=np.float64)
+        return [replace(DEFAULT, family=replace(DEFAULT.family, free_level=levels[0]))], np.ones(1)
+    shares = np.full(len(levels), 1 / len(levels))
+    if scale is RowScale.AUTO:
+        shares = likely_shares(errors, np.concatenate([each.programs() for each in stage]))
+    settings, prior = [], []
+    for gaussian, share in zip(simple, shares.tolist(), strict=True):
+        if share > 0:
+            mixtures = _mixtures(gaussian.family.free_level, exponents, stage)
+            likely = np.array([_is_likely(each, exponents[-1]) for each in mixtures])
+            settings += [gaussian, *mixtures]
+            prior += [share * SIMPLE_SHARE, *(share * (1 - SIMPLE_SHARE) * likely / likely.sum())]
+    errors = np.array([_errors(each, stage) for each in settings])
     most = MAX_MEMBERS if len(values) < LEAN_ROWS else LEAN_MEMBERS
-    kept, weights = select_few(errors, prior, PRIOR_PICKS / sqrt(programs), most)
+    picks = PRIOR_PICKS / sqrt(programs) * max(1.0, MANY_COLUMNS / values.shape[1]) ** 2
+    kept, weights = select_few(errors, np.array(prior), picks, most)
     return [settings[i] for i in kept], weights
+
+
+def likely_shares(errors: Array, programs: Indices) -> Array:
+    """(2,) how probably each of two predictors has the smaller mean error; 0 for hardly.
+
+    By Student's t of the mean difference (as a normal's: Abramowitz and Stegun, 26.7.8).
+
+    Args:
+        errors: (2, entries) predicted less true.
+        programs: (entries,) the program of each: those of one vary together.
+
+    >>> errors = np.array([[1.0, 1.0, 1.0, 1.0], [2.0, 2.5, 2.2, 1.9]])
+    >>> likely_shares(errors, np.arange(4)).tolist()
+    [1.0, 0.0]
+    >>> likely_shares(np.array([[1.0, 3.0], [3.0, 1.0]]), np.arange(2)).tolist()
+    [0.5, 0.5]
+    """
+    counts = np.bincount(programs)
+    worse = np.bincount(programs, np.abs(errors[0]) - np.abs(errors[1]))[counts > 0]
+    weights = counts[counts > 0] / len(programs)
+    mean = worse.sum() / len(programs)
+    apart = worse / len(programs) - weights * mean
+    freedom = max(len(worse) - 1, 1)
+    variance = float(apart @ apart) * len(worse) / freedom
+    t = float(mean) / sqrt(variance + MIN_VARIANCE)
+    second = NormalDist().cdf(t * (1 - 1 / (4 * freedom)) / sqrt(1 + t * t / (2 * freedom)))
+    shares = np.array([1 - second, second])
+    shares[shares < UNLIKELY] = 0.0
+    return np.asarray(shares / shares.sum())
+
+
+def _best_gaussian(
+    free: bool, exponents: tuple[float, ...], stage: Sequence[_Rehearsal]
+) -> MemberSettings:
+    """As ``gaussian.py`` has it."""
+    return _best(
+        [
+            MemberSettings(FamilySettings(free, exponent, inf, False), True, 0.0, inf, alpha, own)
+            for exponent, own, alpha in product(exponents, (False, True), SHRINKAGES)
+        ],
+        stage,
+    )
+
+
+def _mixtures(
+    free: bool, exponents: tuple[float, ...], stage: Sequence[_Rehearsal]
+) -> list[MemberSettings]:
+    tuned = _tuned(FamilySettings(free, exponents[0], *TUNED_BY), stage)
+    return [
+        each
+        for exponent, robustness in product(exponents, ROBUSTNESS)
+        for each in _library(FamilySettings(free, exponent, *robustness), tuned)
+    ]
 
 
 def _is_likely(settings: MemberSettings, exponent: float) -> bool:
@@ -316,7 +401,7 @@ def _in_order(scores: Array) -> Indices:
 
 
 def _errors(settings: MemberSettings, stage: Sequence[_Rehearsal]) -> Array:
-    return np.concatenate([rehearsal.errors(settings) for rehearsal in stage])
+    return np.concatenate([np.zeros(0), *(rehearsal.errors(settings) for rehearsal in stage)])
 
 
 def _tuned(of: FamilySettings, stage: Sequence[_Rehearsal]) -> dict[float, MemberSettings]:
@@ -326,9 +411,13 @@ def _tuned(of: FamilySettings, stage: Sequence[_Rehearsal]) -> dict[float, Membe
             MemberSettings(of, True, closeness, inf, shrinkage, own)
             for shrinkage, own in product(SHRINKAGES, (False, True))
         ]
-        scores = np.array([np.abs(_errors(each, stage)).sum() for each in tried])
-        best[closeness] = tried[int(_in_order(scores)[0])]
+        best[closeness] = _best(tried, stage)
     return best
+
+
+def _best(tried: Sequence[MemberSettings], stage: Sequence[_Rehearsal]) -> MemberSettings:
+    scores = np.array([np.abs(_errors(each, stage)).sum() for each in tried])
+    return tried[int(_in_order(scores)[0])]
 
 
 def _library(of: FamilySettings, tuned: Mapping[float, MemberSettings]) -> list[MemberSettings]:
@@ -354,15 +443,14 @@ class StackEstimator:
     """The default."""
 
     name: ClassVar[str] = "stack"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def learn(
         self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> StackLearned:
         """Choose members and weights, then learn from all rows that become components."""
-        levels = (True,) if scale is RowScale.ARBITRARY else (False, True)
         values, groups = sample_rows(values, groups, MAX_ROWS, rng)
-        settings, weights = choose(values, groups, levels, rng)
+        settings, weights = choose(values, groups, scale, rng)
         families = Families(values, groups)
         return StackLearned.of([families.member(each) for each in settings], weights)
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from wharfinger.estimators.conditional import MIN_VARIANCE, Gaussian
 from wharfinger.estimators.effects import fit_levels
+from wharfinger.estimators.levels import levels_of
 from wharfinger.estimators.matrix import RowScale
 from wharfinger.estimators.tasks import Indices, sample_rows
 from wharfinger.model.arrays import Array
@@ -150,15 +151,15 @@ def _descend(values: Array, q: Array, p: Array, settings: SvdPqSettings, epochs:
     return p
 
 
-def _choose(values: Array, free_level: bool, rng: np.random.Generator) -> SvdPqSettings:
-    """The η and λ that best predict a tenth of the entries, held out."""
+def _choose(values: Array, levels: tuple[bool, ...], rng: np.random.Generator) -> SvdPqSettings:
+    """The settings that best predict a tenth of the entries, held out."""
     values, _ = sample_rows(values, np.arange(len(values)), MAX_CHOOSING_ROWS, rng)
     left_out = ~np.isnan(values) & (rng.random(values.shape) < LEFT_OUT)
     left_out[np.isnan(np.where(left_out, np.nan, values)).all(axis=1)] = False
     kept = np.where(left_out, np.nan, values)
     scores = {}
     rows = np.flatnonzero(left_out.any(axis=1))
-    for rate, regularisation in product(RATES, REGULARISATIONS):
+    for free_level, rate, regularisation in product(levels, RATES, REGULARISATIONS):
         settings = SvdPqSettings(rate, regularisation, free_level)
         learned = _train(kept, settings, CHOOSING_EPOCHS)
         errors = [
@@ -178,8 +179,9 @@ class SvdPq:
     def learn(
         self, values: Array, groups: Indices, scale: RowScale, rng: np.random.Generator
     ) -> SvdPqLearned:
-        """Choose η and λ, then descend on all entries."""
-        settings = _choose(values, scale is RowScale.ARBITRARY, rng)
+        """Choose η and λ (and whether biases are free), then descend on all entries."""
+        levels = levels_of(scale) if scale is RowScale.AUTO else (scale is RowScale.ARBITRARY,)
+        settings = _choose(values, levels, rng)
         return _train(values, settings, MAX_EPOCHS)
 
     def restore(self, arrays: Mapping[str, Array]) -> SvdPqLearned:

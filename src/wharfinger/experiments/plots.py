@@ -150,7 +150,7 @@ def check() -> None:
         import matplotlib as mpl  # noqa: F401, PLC0415 - an extra
     except ImportError:
         raise Unavailable(
-            "pictures need matplotlib; install it with: pip install 'wharfinger[plots]'"
+            "pictures need matplotlib; install it with pip install '.[plots]' in its source"
         ) from None
 
 

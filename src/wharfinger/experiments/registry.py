@@ -6,10 +6,23 @@
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments.ground_truth import GroundTruthStudy
 from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
+from wharfinger.experiments.paragon_figures import (
+    PARAGON_FIGURE8,
+    PARAGON_FIGURE13,
+    PARAGON_FIGURE16,
+)
+from wharfinger.experiments.paragon_table1 import PARAGON_TABLE1
+from wharfinger.experiments.paragon_table3 import PARAGON_TABLE3
+from wharfinger.experiments.paragon_table4 import PARAGON_TABLE4
 from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
 from wharfinger.experiments.quasar_figure2 import QUASAR_FIGURE2
-from wharfinger.experiments.run_experiments import MEASURED_GAVEL, PAPERS_SCENARIOS, PARAGON_FIGURE2
+from wharfinger.experiments.run_experiments import (
+    DO_NO_HARM,
+    MEASURED_GAVEL,
+    PAPERS_SCENARIOS,
+    PARAGON_FIGURE2,
+)
 from wharfinger.experiments.runs import RunExperiment
 
 Experiment = RunExperiment | GroundTruthStudy
@@ -21,6 +34,13 @@ _ALL: tuple[Experiment, ...] = (
     IBENCH_FIGURE54,
     PHYSICS_MATRICES,
     MEASURED_GAVEL,
+    DO_NO_HARM,
+    PARAGON_TABLE1,
+    PARAGON_TABLE3,
+    PARAGON_TABLE4,
+    PARAGON_FIGURE8,
+    PARAGON_FIGURE13,
+    PARAGON_FIGURE16,
 )
 EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in _ALL}
 

@@ -23,16 +23,23 @@ PUBLISHED = tuple(
         ("paragon-local-low", "least-loaded", "performance_mean", 0.54, "section 6.1, by 46%"),
         ("paragon-local-medium", "least-loaded", "qos_kept_fraction", 0.07, "section 6.1"),
         ("paragon-azure", "least-loaded", "qos_kept_fraction", 0.007, "section 6.2"),
-        ("paragon-ec2-low", "oracle", "qos_kept_fraction", 0.91, "section 6.2, Paragon"),
-        (FIGURE, "oracle", "qos_kept_fraction", 0.61, "section 6.2, Paragon with ARQ"),
-        ("paragon-ec2-oversubscribed", "oracle", "qos_kept_fraction", 0.52, "section 6.2, Paragon"),
-        ("paragon-local-low", "oracle", "performance_mean", 0.99, "section 6.1, Paragon"),
-        ("paragon-local-medium", "oracle", "qos_kept_fraction", 0.79, "section 6.1, Paragon"),
-        ("paragon-local-phases", "oracle", "qos_kept_fraction", 0.66, "section 6.1, Paragon"),
-        (OVERSUBSCRIBED, "oracle", "qos_kept_fraction", 0.825, "section 6.1, Paragon"),
-        ("paragon-azure", "oracle", "qos_kept_fraction", 0.61, "section 6.2, Paragon"),
-        ("paragon-gce", "oracle", "performance_mean", 0.968, "section 6.2, Paragon"),
+        (FIGURE, "heterogeneity-oblivious", "performance_mean", 0.78, "Figure 2a, by 22%"),
+        (FIGURE, "interference-oblivious", "performance_mean", 0.66, "Figure 2a, by 34%"),
     )
+) + tuple(
+    Published(scenario, policy, measure, value, where)
+    for scenario, measure, value, where in (
+        ("paragon-ec2-low", "qos_kept_fraction", 0.91, "section 6.2, Paragon"),
+        (FIGURE, "qos_kept_fraction", 0.61, "section 6.2, Paragon with ARQ"),
+        ("paragon-ec2-oversubscribed", "qos_kept_fraction", 0.52, "section 6.2, Paragon"),
+        ("paragon-local-low", "performance_mean", 0.99, "section 6.1, Paragon"),
+        ("paragon-local-medium", "qos_kept_fraction", 0.79, "section 6.1, Paragon"),
+        ("paragon-local-phases", "qos_kept_fraction", 0.66, "section 6.1, Paragon"),
+        (OVERSUBSCRIBED, "qos_kept_fraction", 0.825, "section 6.1, Paragon"),
+        ("paragon-azure", "qos_kept_fraction", 0.61, "section 6.2, Paragon"),
+        ("paragon-gce", "performance_mean", 0.968, "section 6.2, Paragon"),
+    )
+    for policy in ("oracle", "paragon")
 )
 
 
@@ -43,9 +50,12 @@ def killed(outcome: Outcome) -> float:
 
 PARAGON_FIGURE2 = RunExperiment(
     name="paragon-figure2",
-    about="how far least-loaded slows workloads, beside the published figures, and the oracle's",
+    about="how far schedulers slow workloads, beside the published figures, and the oracle's",
     source="Paragon (TOCS) Figure 2, sections 1 and 6",
-    policies=("oracle", "least-loaded", "round-robin", "random"),
+    policies=(
+        "oracle", "paragon", "heterogeneity-oblivious", "interference-oblivious", "least-loaded",
+        "round-robin", "random",
+    ),
     ceiling="oracle",
     scenarios=tuple(dict.fromkeys(each.scenario for each in PUBLISHED)),
     regimes=tuple(REGIMES),
@@ -73,11 +83,11 @@ PARAGON_FIGURE2 = RunExperiment(
     ),
     notes=(
         (
-            "Published values in the oracle's rows are those of Paragon's own policy: where the "
-            "oracle is below, this physics can't show that figure."
+            "Published values in the rows of oracle and paragon are those of Paragon's own policy: "
+            "where the oracle is below, this physics can't show that figure."
         ),
     ),
-)
+)  # fmt: skip
 
 # --- all of the papers' scenarios -----------------------------------------------------------
 
@@ -86,10 +96,11 @@ SERVICES = ("quasar-ec2", "quasar-stateful", "*webserver*")
 
 PAPERS_SCENARIOS = RunExperiment(
     name="papers-scenarios",
-    about="every scenario of Paragon and Quasar, under baselines and oracle in each regime",
+    about="every scenario of Paragon and Quasar: paragon, baselines and oracle in each regime",
     source="Paragon (TOCS) 5, Quasar 5; paragon-figure2 has what was published of baselines",
     policies=(
-        "oracle", "least-loaded", "round-robin", "random", "sparrow", "reservation", "feedback",
+        "oracle", "paragon", "heterogeneity-oblivious", "interference-oblivious", "least-loaded",
+        "round-robin", "random", "sparrow", "reservation", "feedback",
     ),
     more_policies=dict.fromkeys(SERVICES, ("autoscale",)),
     scenarios=("paragon-*", "quasar-*"),
@@ -104,6 +115,28 @@ PAPERS_SCENARIOS = RunExperiment(
         RunMeasure("failed", "workloads"),
     ),
 )  # fmt: skip
+
+# --- do no harm -----------------------------------------------------------------------------
+
+DO_NO_HARM = RunExperiment(
+    name="do-no-harm",
+    about="where a policy that estimates does worse than least-loaded and random, in each regime",
+    source="nothing published: a policy that claims to beat the baselines must not lose to them",
+    policies=("oracle", "least-loaded", "random", "quasar", "paragon"),
+    ceiling="oracle",
+    baselines=("least-loaded", "random"),
+    scenarios=("paragon-*", "quasar-*"),
+    regimes=tuple(REGIMES),
+    repeats=3,
+    most_workloads=250,
+    measures=(
+        RunMeasure("qos_kept_fraction"),
+        RunMeasure("performance_mean"),
+        RunMeasure("unfinished", "workloads"),
+        RunMeasure("waiting_loss_mean"),
+        RunMeasure("decision_microseconds_p50", "µs"),
+    ),
+)
 
 # --- measured tables ------------------------------------------------------------------------
 
@@ -136,6 +169,7 @@ MEASURED_GAVEL = RunExperiment(
         "quasar",
     ),
     ceiling="oracle",
+    baselines=("least-loaded", "random"),
     documents={
         name: SCENARIO.replace("$name", name).replace("$load", str(load))
         for name, load in LOADS.items()

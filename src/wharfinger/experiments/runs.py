@@ -20,7 +20,8 @@ from wharfinger.experiments.statistics import CONFIDENCE, MeanInterval
 from wharfinger.experiments.workspace import INPUTS, Workspace, file_name
 from wharfinger.simulator.results.outcome import Outcome
 from wharfinger.simulator.run import RunSpec
-from wharfinger.simulator.scenario.scenario_files import shipped
+from wharfinger.simulator.scenario.population import class_counts
+from wharfinger.simulator.scenario.scenario_files import load_scenario, shipped
 from wharfinger.simulator.truth.physics.regimes import REGIMES, find_regime
 from wharfinger.simulator.truth.tables import GROUPS, ISOLATED, PAIRS, SCALE_OUT, read_tables
 
@@ -31,6 +32,10 @@ WHOLE = "performance_mean"
 """The losses are parts of it: a policy that reduces one may increase another."""
 TABLES = "$tables"
 """Placeholder in a scenario's text for the directory of measured tables."""
+HARM = 0.01
+"""A point: what a policy may do worse than the better of the baselines."""
+HARMED = {"qos_kept_fraction": 1, WHOLE: 1, "unfinished": -1}
+"""In these numbers; -1 = lower is better. What never ran performs at 0."""
 SERIES = {"utilization": plots.utilization, "cores": plots.cores, "latency": plots.latency}
 """Kinds of figures of the cluster over time."""
 
@@ -126,6 +131,11 @@ class RunExperiment:
         ceiling: A policy that knows the truth. Notes say which published numbers it does not
             reach; and if it is the first, what beats it in a measure with a ``better`` side.
         servers: Of the cluster; ``None`` = the scenario's. So is ``workloads``.
+        most_workloads: Scenarios with more are scaled down to so many, at the same load; ``None`` =
+            none is.
+        baselines: Notes say where another policy than these and the ceiling does harm: what it
+            keeps or performs on average is more than ``HARM`` below the better of these, or it
+            leaves more workloads unfinished. Empty = nothing is said.
     """
 
     name: str
@@ -145,6 +155,8 @@ class RunExperiment:
     repeats: int = 7
     servers: int | None = None
     workloads: int | None = None
+    most_workloads: int | None = None
+    baselines: tuple[str, ...] = ()
 
     @property
     def takes(self) -> frozenset[str]:
@@ -238,6 +250,7 @@ class RunExperiment:
                 regime=case.regime or None,
                 servers=arguments.servers or self.servers,
                 workloads=arguments.workloads or self.workloads,
+                scale=self._scale(files.get(case.scenario, case.scenario), arguments),
                 series=any(each.kind in SERIES for each in drawn[policy]),
             )
             for policy in policies
@@ -246,6 +259,13 @@ class RunExperiment:
         fields = dict.fromkeys(each.of for each in figures if each.kind == "ranked")
         derived = {each.key: each.of for each in self.measures if each.of is not None}
         return RunGroup(self._label(case), specs, tuple(fields), derived)
+
+    def _scale(self, scenario: str, arguments: Arguments) -> float:
+        sized = arguments.servers or arguments.workloads or self.servers or self.workloads
+        if self.most_workloads is None or sized:
+            return 1.0
+        of = load_scenario(scenario)
+        return min(1.0, self.most_workloads / sum(class_counts(of, lambda stated: stated)))
 
     def _label(self, case: Case) -> str:
         return case.fill(self.label) or case.name
@@ -271,8 +291,15 @@ class RunExperiment:
             yield f"{regime}: {REGIMES[regime].about}."
         if self.ceiling == self.policies[0] and any(measure.better for measure in self.measures):
             yield from self.leads(comparisons)
+        if self.baselines:
+            yield from self.harm(comparisons)
         yield from self.notes
         for case, policy in _each(comparisons):
+            for name, count in policy.taken_from().items():
+                yield (
+                    f"{case.name}: the {policy.name} takes the schedule of {name}, which is better "
+                    f"than its own, in {count} of {len(policy.runs)} runs."
+                )
             for each in self.published:
                 if (each.scenario, each.policy) != (case.scenario, policy.name):
                     continue
@@ -282,6 +309,28 @@ class RunExperiment:
                         f"{case.name}: the {self.ceiling}'s {each.measure} is {mean.mean:.3g}, "
                         f"below the published {each.value:g} ({each.where})."
                     )
+
+    def harm(self, comparisons: _Comparisons) -> list[str]:
+        """Sentences: where a policy does worse than the baselines together, worst first."""
+        count, found = 0, list[tuple[float, str]]()
+        for case, comparison in comparisons.items():
+            for policy in comparison.policies:
+                if policy.name in (*self.baselines, self.ceiling):
+                    continue
+                for key, better in HARMED.items():
+                    count += 1
+                    values = {b: _mean(comparison[b], key) * better for b in self.baselines}
+                    best = max(values, key=values.__getitem__)
+                    short = values[best] - _mean(policy, key) * better
+                    if short > HARM:
+                        mean, than = _mean(policy, key), abs(values[best])
+                        words = f"{policy.name} at {self._label(case)}: {key} {mean:.3g}"
+                        found.append((short, f"{words}, under {best} {than:.3g}."))
+        what = f"by more than {HARM:g}, in means over the seeds"
+        if not found:
+            return [f"No policy does harm {what}, in any of {count} comparisons."]
+        in_order = [words for _, words in sorted(found, reverse=True)]
+        return [f"Harm is done {len(found)} times in {count}, {what}:", *in_order]
 
     def leads(self, comparisons: _Comparisons) -> list[str]:
         """Sentences: which policies beat the ceiling, in which measures.
@@ -365,6 +414,11 @@ class RunExperiment:
             if (value := self._published(case.scenario, name, figure.of)) is not None:
                 published[label, name] = value
         return plots.bars(groups, title, figure.label, published)
+
+
+def _mean(policy: Compared, key: str) -> float:
+    mean = policy.metrics.get(key)
+    return 0.0 if mean is None else mean.mean
 
 
 def _each(comparisons: _Comparisons) -> Iterator[tuple[Case, Compared]]:

@@ -1,16 +1,20 @@
-"""Calls of the C library, and two descriptors for the local engine's loop that save polling."""
+"""Calls of the C library; descriptors for launches, and two for the local engine's loop."""
 
 import ctypes
+import fcntl
 import os
 import struct
 from contextlib import suppress
 from pathlib import Path
+
+from wharfinger.files.atomic import closing_fd
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _CLOCK_MONOTONIC = 1
 _IN_MOVED_TO = 0x80
 _IN_ONLYDIR = 0x01000000
 _IN_DONT_FOLLOW = 0x02000000
+_FIRST_HIGH = 5  # a launch passes 0 to 4
 
 
 def call_libc(function: str, *arguments: object) -> int:
@@ -20,6 +24,28 @@ def call_libc(function: str, *arguments: object) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return result
+
+
+def high(fd: int) -> int:
+    """The descriptor, moved beyond those that a launch redirects."""
+    with closing_fd(fd):
+        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _FIRST_HIGH)
+
+
+def high_memfd(name: str) -> int:
+    """An empty file in memory, beyond those that a launch redirects."""
+    return high(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+
+
+def sealed_memfd(content: bytes) -> int:
+    """A file in memory that nobody can change."""
+    fd = high_memfd("wharfinger-spec")
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+    seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
 
 
 class _Descriptor:

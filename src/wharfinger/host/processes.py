@@ -67,8 +67,9 @@ def open_pidfd(identity: ProcessIdentity) -> int | None:
 def kill_orphans(*keys: str, timeout_seconds: float = 10.0) -> int:
     """Kill every process of ours whose environment has ``WHARFINGER_KEY=<one of the keys>``.
 
-    The last resort where there is no cgroup: it misses processes that cleared their environment,
-    and gives up after the timeout. Returns how many were killed.
+    As root: of anybody, for what it runs as others. The last resort where there is no cgroup: it
+    misses processes that cleared their environment, and gives up after the timeout. Returns how
+    many were killed.
     """
     deadline = time.monotonic() + timeout_seconds
     markers = frozenset(f"{KEY_VARIABLE}={key}".encode() for key in keys)
@@ -102,7 +103,7 @@ def _marked_processes(markers: frozenset[bytes]) -> Iterator[int]:
 def _has_marker(pid: int, markers: frozenset[bytes]) -> bool:
     try:
         directory = Path(f"/proc/{pid}")
-        if directory.stat().st_uid != os.geteuid():
+        if os.geteuid() not in {0, directory.stat().st_uid}:  # those of root may have others' ids
             return False
         with (directory / "environ").open("rb") as environ:
             return not markers.isdisjoint(environ.read(_MAX_ENVIRON_BYTES).split(b"\0"))

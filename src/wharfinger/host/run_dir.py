@@ -6,6 +6,7 @@
     stop                the grace of a requested stop
     pace, suspended     the share of CPU time that it keeps without cgroups; stopped
     output.<offset>     output, named by the offset of its first byte
+    times.<offset>      when it was written
 
 A workload may tamper with the directory: everything is opened beneath one directory descriptor,
 only regular files are read, links are never followed, sizes are limited. Where there is no
@@ -16,6 +17,7 @@ import contextlib
 import os
 import re
 import stat
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -34,6 +36,8 @@ CANCELLED = "cancelled\n"
 _MAX_RECORD_BYTES = 16384
 _MAX_OFFSET = 2**63 - 1
 _LOOKS = 16  # at a directory that changes while it is read; rotation alone needs two at most
+_TIME = struct.Struct("<QQ")
+_MAX_TIMES_BYTES = 4 << 20
 _SEGMENT = re.compile(r"output\.(\d{20})\Z")
 _Seconds = Annotated[float, msgspec.Meta(ge=0, lt=1e12)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=_MAX_OFFSET)]
@@ -242,6 +246,52 @@ def read_output(run_dir: Path, offset: int = 0, limit_bytes: int = 65536) -> tup
             if piece[0] or segments == _segments(directory):
                 break
     return piece
+
+
+def output_times(run_dir: Path, offset: int = 0, length: int = 65536) -> list[tuple[int, float]]:
+    """When a piece of the output was written: offsets, and since when it went on there.
+
+    In seconds since 1970; each holds until the next, the first for ``offset``, too. Empty where
+    that is not known: there is no output, or a supervisor of version 0.1 has written it.
+    """
+    end = offset + length
+    times: list[tuple[int, float]] = []
+    for at, seconds in _read_times(run_dir):
+        if at >= end:
+            break
+        times = [(at, seconds)] if at <= offset else [*times, (at, seconds)]
+    return times
+
+
+def output_offset_at(run_dir: Path, seconds: float) -> int | None:
+    """Where the output begins that was written at a time (seconds since 1970) or later.
+
+    To a tenth of a second, or a 16,000th of the time for which the segment is open; with the end of
+    the output if nothing is that new. ``None``: it is not known, see :func:`output_times`.
+    """
+    for at, written in (times := _read_times(run_dir)):
+        if written >= seconds:
+            return at
+    with open_run_dir(run_dir) as directory:
+        segments = _segments(directory)
+        if segments and not times:
+            return None
+        return segments[-1] + _size_of(directory, segments[-1]) if segments else 0
+
+
+def _read_times(run_dir: Path) -> list[tuple[int, float]]:
+    times: list[tuple[int, float]] = []
+    with open_run_dir(run_dir) as directory:
+        for start in _segments(directory):
+            data = b""
+            with contextlib.suppress(OSError):
+                data = _read_regular(directory, f"times.{start:020}", 0, _MAX_TIMES_BYTES) or b""
+            whole = len(data) - len(data) % _TIME.size  # the last may be torn
+            for at, microseconds in _TIME.iter_unpack(data[:whole]):
+                # A workload may have meddled with it: offsets rise.
+                if at >= start and (not times or at > times[-1][0]):
+                    times.append((at, microseconds / 1e6))
+    return times
 
 
 def _segments(directory: int) -> list[int]:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from wharfinger.errors import EngineFault, InvalidInput
+from wharfinger.host.accounts import UserAccount
 from wharfinger.host.binaries import supervisor_path
 
 _PROBE_TIMEOUT_SECONDS = 30.0
@@ -97,6 +98,7 @@ def sandboxed(
     load_command: Sequence[str] | None = None,
     load_output: Path | None = None,
     load_cgroup_procs: Sequence[Path] = (),
+    account: UserAccount | None = None,
 ) -> tuple[str, ...]:
     """The command that runs ``command`` in a sandbox, for a ``LaunchSpec``; else ``InvalidInput``.
 
@@ -113,6 +115,7 @@ def sandboxed(
         load_command: A load generator, started in the same namespaces once the command listens.
         load_output: A file outside for its output; default: with the command's.
         load_cgroup_procs: Files that it enters, so that its CPU time is not the command's.
+        account: Whom both run as; ``None`` = our user. Another one takes root.
     """
     _check(command, cap_bytes, load_command, load_output is not None or bool(load_cgroup_procs))
     words = [
@@ -126,6 +129,8 @@ def sandboxed(
     if load_output is not None:
         words.append(f"--beside-output={_absolute('load_output', load_output)}")
     words += [f"--beside-cgroup={_absolute('load_cgroup_procs', p)}" for p in load_cgroup_procs]
+    if account is not None:
+        words.append(f"--user={':'.join(map(str, account.ids))}")
     words += [f"--beside={word}" for word in load_command or ()]
     return (*words, "--", *command)
 

@@ -7,7 +7,6 @@ holds the tree to a share of CPU time or suspends it, as two files in the run di
 """
 
 import contextlib
-import fcntl
 import os
 import signal
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,9 @@ from pathlib import Path
 
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace
 from wharfinger.files.atomic import closing_fd
+from wharfinger.host.accounts import UserAccount
 from wharfinger.host.binaries import supervisor_path
+from wharfinger.host.descriptors import high, high_memfd, sealed_memfd
 from wharfinger.host.processes import send_signal
 from wharfinger.host.run_dir import CANCELLED, open_run_dir, read_text, replace_synced, write_synced
 
@@ -46,7 +47,7 @@ class LaunchSpec:
     Attributes:
         command: Program and arguments; the program is looked up in the ``PATH`` of ``env``.
         env: The whole environment of the program, with ``KEY_VARIABLE``.
-        stop_grace_seconds: From SIGTERM to SIGKILL, unless a stop gives another.
+        stop_grace_seconds: From ``stop_signal`` to SIGKILL, unless a stop gives another.
         log_cap_bytes: Of output kept, in two segments of half of it each.
         cgroup_procs: Files that the program writes itself into before exec.
         cgroup_kill: ``cgroup.kill`` of its cgroup (v2 or hybrid).
@@ -55,6 +56,8 @@ class LaunchSpec:
         nice: Added to the manager's niceness; above 0 also the session's (``sched_autogroup``).
         cpu_millicpus: What the supervisor holds the tree to; ``None`` = no limit.
         rlimits: ``(resource, soft, hard)`` as for ``resource.setrlimit``.
+        account: Whom the program runs as; ``None`` = the manager's user. Another one takes root.
+        stop_signal: What asks its processes to stop.
     """
 
     command: tuple[str, ...]
@@ -69,6 +72,8 @@ class LaunchSpec:
     nice: int = 0
     cpu_millicpus: int | None = None
     rlimits: tuple[tuple[int, int, int], ...] = ()
+    account: UserAccount | None = None
+    stop_signal: signal.Signals = signal.SIGTERM
 
     def encode(self) -> bytes:
         """The format that ``native/supervisor/spec.c`` reads; else ``InvalidInput``."""
@@ -96,6 +101,11 @@ class LaunchSpec:
         yield "nice", self.nice
         yield "cpu_millicpus", _encode_pace(self.cpu_millicpus)
         yield from (("rlimit", ":".join(map(str, limit))) for limit in self.rlimits)
+        if self.account is not None:
+            yield "uid", self.account.uid
+            yield "gid", self.account.gid
+            yield from (("group", group) for group in self.account.groups)
+        yield "stop_signal", int(self.stop_signal)
         yield "end", ""
 
 
@@ -149,13 +159,13 @@ def launch(run_dir: Path, spec: LaunchSpec) -> Supervisor:
     encoded = spec.encode()
     with contextlib.ExitStack() as until_launched:
         try:
-            fault_fd = _high_memfd("wharfinger-fault")
+            fault_fd = high_memfd("wharfinger-fault")
             until_launched.callback(os.close, fault_fd)
             notice_fd, noticing_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
             until_launched.callback(os.close, notice_fd)
             with (
-                closing_fd(_high(noticing_fd)) as noticing_fd,
-                closing_fd(_sealed_memfd(encoded)) as spec_fd,
+                closing_fd(high(noticing_fd)) as noticing_fd,
+                closing_fd(sealed_memfd(encoded)) as spec_fd,
             ):
                 pid = _spawn(run_dir, fault_fd, spec_fd, noticing_fd)
             # Two descriptors have just been closed, which makes room for this one.
@@ -221,7 +231,7 @@ def cancel(run_dir: Path) -> bool:
 
 
 def request_stop(run_dir: Path, pidfd: int, grace_seconds: float) -> None:
-    """Ask a supervisor to end its workload: SIGTERM now, SIGKILL after the grace.
+    """Ask a supervisor to end its workload: its stop signal now, SIGKILL after the grace.
 
     A later call may shorten the grace. Without room on disk to write it, the launch spec's applies.
     A supervisor that has ended is no error; a grace out of range is an ``InvalidInput``.
@@ -277,6 +287,20 @@ def _check_launch(spec: LaunchSpec) -> None:
         raise InvalidInput(f"log_cap_bytes: {spec.log_cap_bytes}; give {MIN_LOG_CAP_BYTES} or more")
 
 
+def signal_named(name: str) -> signal.Signals:
+    """A signal by its name without SIG; ``InvalidInput``: there is none.
+
+    >>> signal_named("INT")
+    <Signals.SIGINT: 2>
+    """
+    try:
+        return signal.Signals[f"SIG{name.upper().removeprefix('SIG')}"]
+    except KeyError:
+        raise InvalidInput(
+            f"spec.run.stopSignal: {name!r} is no signal; name one as 'kill -l' does, e.g. INT"
+        ) from None
+
+
 def _encode_pace(cpu_millicpus: int | None) -> str:
     """A share of CPU time as the supervisor reads it; ``None`` = no limit, else ``InvalidInput``.
 
@@ -302,23 +326,3 @@ def _encode_field(name: str, value: str | os.PathLike[str] | int) -> bytes:
         # Without the value: it may be a secret of env.
         raise InvalidInput(f"{name}: holds a NUL character; no program can be given one")
     return name.encode() + b"=" + encoded + b"\0"
-
-
-def _high(fd: int) -> int:
-    """The descriptor, moved beyond those that a launch redirects."""
-    with closing_fd(fd):
-        return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _NOTICE_FD + 1)
-
-
-def _high_memfd(name: str) -> int:
-    return _high(os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
-
-
-def _sealed_memfd(content: bytes) -> int:
-    fd = _high_memfd("wharfinger-spec")
-    view = memoryview(content)
-    while view:
-        view = view[os.write(fd, view) :]
-    seals = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
-    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
-    return fd

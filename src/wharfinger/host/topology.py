@@ -255,16 +255,16 @@ def _check_cpu(machine: Machine, name: str, number: int, owner: dict[int, str]) 
     if number not in machine.present:
         raise InvalidInput(
             f"CPU {number} of {name!r} does not exist or is offline; "
-            f"this process may use {_ranges(allowed)}"
+            f"this process may use {format_cpus(allowed)}"
         )
     if number not in allowed:
         raise InvalidInput(
             f"this process may not run on CPU {number} of {name!r}; use "
-            f"{_ranges(allowed)}, or start the manager with that CPU (taskset, cpuset)"
+            f"{format_cpus(allowed)}, or start the manager with that CPU (taskset, cpuset)"
         )
 
 
-def _ranges(numbers: Iterable[int]) -> str:
+def format_cpus(numbers: Iterable[int]) -> str:
     """Numbers as ``--servers`` takes them: ``"0-3+6"``."""
     runs: list[list[int]] = []
     for number in sorted(numbers):

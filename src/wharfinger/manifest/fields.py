@@ -5,8 +5,10 @@ docs. A new field is one row here and, where it is kept, one attribute of a data
 ``wharfinger.model.workload``, whose default is the manifest's default.
 """
 
-from wharfinger.manifest import kinds
-from wharfinger.manifest.kinds import Field, choice, number
+from dataclasses import replace
+
+from wharfinger.manifest import arrays, kinds, timing
+from wharfinger.manifest.kinds import Field, choice, number, or_word, words
 from wharfinger.manifest.sections import Maker, Section
 from wharfinger.model import units, workload
 
@@ -15,19 +17,45 @@ API_VERSION = "wharfinger.dev/v1alpha1"
 MAX_PRIORITY = 1_000_000
 MAX_SERVERS = 100_000
 MAX_PROFILE_SECONDS = 3600
+MAX_RESTARTS = 1_000_000
+MAX_FAILURES = 1000
 
-PERCENTILE = number(0, 100, 99, 99.9, open_ends=True)
+STOP_SIGNALS = [
+    "TERM",
+    "INT",
+    "QUIT",
+    "HUP",
+    "USR1",
+    "USR2",
+    "ALRM",
+    "WINCH",
+    "PWR",
+    "ABRT",
+    "KILL",
+]
+
+UNSTATED = workload.Reservation(250, 512 * 1024**2, elastic_cpu=True, elastic_memory=True)
+"""The reservation of a workload that states none."""
+
+DEFAULT_TTL_SECONDS = 7 * 86_400.0
+
 PRIORITY = number(-MAX_PRIORITY, MAX_PRIORITY, 10, noun=kinds.WHOLE)
 SERVERS = number(1, MAX_SERVERS, 8, noun=kinds.WHOLE)
 SECONDS = number(0.1, MAX_PROFILE_SECONDS, 8, noun="number of seconds")
 EVERY = number(1, MAX_PROFILE_SECONDS, 5, noun="number of seconds")
 AMOUNT = number(1e-9, 1e18, 100)
 MONEY = number(1e-6, units.MAX_MONEY, 4.5)
+PORT = number(1, 65535, 8080, noun=kinds.WHOLE)
+FAILURES = number(1, MAX_FAILURES, 3, noun=kinds.WHOLE)
+RESTARTS = or_word(number(0, MAX_RESTARTS, 5, noun=kinds.WHOLE), "unlimited")
+KEPT = or_word(kinds.DURATION, "forever")
+INDEX = number(0, arrays.MAX_INDEX, 7, noun=kinds.WHOLE)
+AT_ONCE = number(1, 99_999, 8, noun=kinds.WHOLE)
 
 LATENCY = Section(
     "A bound on a percentile of a service's latency.",
     {
-        "percentile": PERCENTILE("Which percentile is bounded: more than 0, less than 100."),
+        "percentile": kinds.PERCENTILE("Which percentile is bounded: from 1 to less than 100."),
         "below": kinds.DURATION("The bound."),
     },
     workload.LatencyBound,
@@ -52,15 +80,15 @@ SCALE = Section(
     {
         "maxServers": SERVERS("Maximum number of servers; 1 if `single-node`."),
         "stateful": kinds.BOOLEAN(
-            "Not supported yet: moving it loses or migrates state.",
+            "No effect yet: moving it loses or migrates state.",
             not_supported="moves a stateful workload like any other",
         ),
         "gang": kinds.BOOLEAN(
-            "Not supported yet: all its servers start together or not at all.",
+            "No effect yet: all its servers start together or not at all.",
             not_supported="does not start all servers of a workload together",
         ),
         "spread": choice(workload.Spread, "zone")(
-            "Not supported yet: what its servers are spread over.",
+            "No effect yet: what its servers are spread over.",
             not_supported="does not spread a workload's servers over zones",
         ),
     },
@@ -78,6 +106,57 @@ PROFILE = Section(
     },
     workload.Profile,
 )
+RESTART = Section(
+    "Whether its program is started again after its end; a policy alone may stand in its place. "
+    "Without it: `on-failure` if `latency-critical`, else `never`; but a program that ran out of "
+    "memory which is not stated is started again with more.",
+    {
+        "policy": choice(workload.RestartPolicy, "on-failure")(
+            "After which ends: `always`, `on-failure` (any end but exit status 0) or `never`.",
+            required=True,
+        ),
+        "backoff": kinds.DURATION("Delay before the first restart; doubles with each in a row."),
+        "limit": RESTARTS("Most restarts in a row; ten minutes without a failure reset the count."),
+    },
+    workload.Restart,
+    short=words(
+        [str(policy) for policy in workload.RestartPolicy],
+        "on-failure",
+        lambda word: workload.Restart(workload.RestartPolicy(word)),
+    ),
+    unstated="restart_unstated",
+)
+_WAYS: dict[str, Field | Section] = {
+    "port": PORT("A TCP connection to this port of 127.0.0.1 is accepted."),
+    "http": kinds.URL("A GET of this URL is answered with a status from 200 to 399."),
+    "command": kinds.COMMAND("This command ends with exit status 0; it runs as the program does."),
+}
+_LINE: dict[str, Field | Section] = {
+    "line": kinds.LINE("This expression is found in a line of the program's output.")
+}
+
+
+def _probe(doc: str, ways: dict[str, Field | Section], failed: str) -> Section:
+    attempts: dict[str, Field | Section] = {
+        "every": kinds.DURATION("Time between two attempts; at least 100ms."),
+        "timeout": kinds.DURATION("Time after which an attempt has failed."),
+        "failures": FAILURES(failed),
+    }
+    return Section(doc, {**ways, **attempts}, workload.Probe)
+
+
+READY = _probe(
+    "How to see that it is ready; exactly one of `port`, `http`, `command` and `line`. Until then "
+    "it is not measured and gets no load.",
+    {**_WAYS, **_LINE},
+    "Failed attempts in a row after which it is no longer ready.",
+)
+ALIVE = _probe(
+    "How to see that it is alive, once it has been ready; exactly one of `port`, `http` and "
+    "`command`. A program that is not is stopped as failed, and restarted as `restart` says.",
+    _WAYS,
+    "Failed attempts in a row after which it is not alive.",
+)
 RUN = Section(
     "The program.",
     {
@@ -88,7 +167,16 @@ RUN = Section(
             "working_directory",
             default="`.`",
         ),
-        "stopGrace": kinds.TIME("Time between SIGTERM and SIGKILL."),
+        "user": kinds.USER(
+            "Name of the user that it runs as; only a manager that runs as root may change it.",
+            default="the manager's",
+        ),
+        "restart": RESTART,
+        "ready": READY,
+        "alive": ALIVE,
+        "timeLimit": kinds.DURATION("Longest time that it may run; then it is stopped as failed."),
+        "stopSignal": words(STOP_SIGNALS, "TERM")("The signal that asks it to stop, without SIG."),
+        "stopGrace": kinds.TIME("Time between `stopSignal` and SIGKILL."),
         "restartable": kinds.BOOLEAN("It may be restarted from its beginning, to migrate."),
     },
     workload.Run,
@@ -128,7 +216,9 @@ MEASURE = Section(
                 "kind": choice(workload.MetricKind, "counter")(
                     "Work done so far, a performance, or latencies in seconds."
                 ),
-                "percentile": PERCENTILE("Of the histogram.", default="the target's, else 99"),
+                "percentile": kinds.PERCENTILE(
+                    "Of the histogram.", default="the target's, else 99"
+                ),
             },
             workload.HttpMeasure,
         ),
@@ -155,6 +245,60 @@ MEASURE = Section(
     },
     workload.Measure,
 )
+RESOURCES = Section(
+    "The allocation wherever no prediction sizes it; see [Resources](#resources).",
+    {
+        "cpu": kinds.CPU(
+            "CPU time per second; not finer than `1m`.",
+            "cpu_millicpus",
+            default=f"begins at `{units.format_cpu(UNSTATED.cpu_millicpus)}`, follows its use",
+            unstated="elastic_cpu",
+        ),
+        "memory": kinds.MEMORY(
+            "Limit on memory; at least `1Mi`.",
+            "memory_bytes",
+            default=f"begins at `{units.format_bytes(UNSTATED.memory_bytes)}`, follows its use",
+            unstated="elastic_memory",
+        ),
+    },
+    workload.Reservation,
+    "reservation",
+)
+AFTER = Section(
+    "Workloads that it waits for, by name; an array's name stands for all its members.",
+    {
+        "completed": kinds.NAMES(
+            "These must have ended with exit status 0; if one ends otherwise, it is rejected."
+        ),
+        "ended": kinds.NAMES("These must have ended, in whatever way."),
+        "ready": kinds.NAMES("These must run and be ready."),
+    },
+    workload.After,
+)
+SCHEDULE = Section(
+    "When a new run of it begins; a cron expression alone may stand in its place.",
+    {
+        "cron": timing.CRON("Minute, hour, day of month, month and day of week, as in crontab(5)."),
+        "timeZone": timing.TIME_ZONE("Of the IANA database."),
+        "missed": choice(workload.MissedRun, "run")(
+            "What happens to a time that passed while there was no manager: `run` starts one run "
+            "for all of them as soon as there is one, `skip` waits for the next."
+        ),
+    },
+    workload.Schedule,
+    short=replace(timing.CRON, read=timing.read_schedule),
+)
+ARRAY = Section(
+    "Makes it an array: one workload `NAME-INDEX` for each index. The form with fields is that of "
+    "one member, as it is shown.",
+    {
+        "name": kinds.NAME("The array's name."),
+        "index": INDEX("The member's own number."),
+        "atOnce": AT_ONCE("How many members may run at the same time.", default="all"),
+    },
+    workload.ArrayMember,
+    short=arrays.RANGE,
+)
 SPEC = Section(
     "Target and program.",
     {
@@ -165,22 +309,18 @@ SPEC = Section(
         "tolerance": kinds.TOLERANCE(
             "Deviation from the target that still meets it; less than 100%."
         ),
+        "onMiss": choice(workload.OnMiss, "run")(
+            "Where the target is expected to be missed on every server: `run` places it where it "
+            "is most likely to be kept, `reject` refuses it once that is known."
+        ),
         "priority": PRIORITY("Higher goes first."),
         "scale": SCALE,
-        "resources": Section(
-            "Allocation under policies that do not size by target; others ignore it.",
-            {
-                "cpu": kinds.CPU("CPU time per second; not finer than `1m`."),
-                "memory": kinds.MEMORY("Limit on memory; at least `1Mi`."),
-            },
-            workload.Reservation,
-            "reservation",
-        ),
+        "resources": RESOURCES,
         "cost": Section(
-            "Not supported yet: bounds on cost.",
+            "No effect yet: bounds on cost.",
             {
                 "maxPerHour": MONEY(
-                    "Not supported yet: in the currency of the servers' prices.",
+                    "No effect yet: in the currency of the servers' prices.",
                     "max_cost_per_hour",
                     not_supported="keeps no bound on cost",
                 )
@@ -189,6 +329,17 @@ SPEC = Section(
         "profile": PROFILE,
         "run": RUN,
         "measure": MEASURE,
+        "expectedDuration": kinds.DURATION(
+            "How long its user expects a run to take; helps to order and place it.",
+            "expected_seconds",
+        ),
+        "ttlAfterFinished": KEPT(
+            "How long its record and output are kept after its end; `forever` = no limit.",
+            default=f"`{units.format_duration(DEFAULT_TTL_SECONDS)}`",
+        ),
+        "after": AFTER,
+        "schedule": SCHEDULE,
+        "array": ARRAY,
     },
     required=True,
 )
@@ -206,7 +357,16 @@ def document(kind: str, doc: str, metadata: Section, spec: Section, make: Maker)
 METADATA = Section(
     "Identity of the workload.",
     {
-        "name": kinds.NAME("Unique among the workloads that the manager knows; a DNS label."),
+        "name": kinds.NAME(
+            "Unique among the workloads that the manager knows; a DNS label.",
+            required=False,
+            default="required, or `generateName`",
+        ),
+        "generateName": kinds.PREFIX(
+            "Instead of `name`: its beginning; each submission appends five random letters and "
+            "digits.",
+            None,
+        ),
         "labels": kinds.LABELS("At most 64; shown, never interpreted."),
     },
     required=True,

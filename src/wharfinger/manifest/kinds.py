@@ -34,11 +34,14 @@ from wharfinger.model.workload import NAMED_NUMBERS
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
 REDACTED = "***"
+MAX_NAME = 63
 MIN_MEMORY_BYTES = 1024**2
 WHOLE = "whole number"
+RANDOM_CHARACTERS = 5
+"""How many are appended to a ``PREFIX``."""
 
-_MAX_NAME = 63
 _MAX_TEXT = 512
+_MAX_USER = 32
 _MAX_PATH = 4095
 _MAX_ARGUMENTS = 1024
 # A host, perhaps a port, and a path; no user and no password, which would be logged.
@@ -59,7 +62,9 @@ class Field:
         name: Its key, where it stands at an attribute that says another.
         required: ``None`` = if the attribute has no default.
         default: Its default in words, where it is not simply the attribute's.
-        not_supported: What this version does not do; then only the default is accepted.
+        not_supported: What this version does not do; any value but the default has a warning.
+        unstated: Attribute beside it that is true where nobody stated the field, which is then not
+            written.
     """
 
     kind: "Kind"
@@ -69,14 +74,15 @@ class Field:
     required: bool | None = None
     default: str = ""
     not_supported: str = ""
+    unstated: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One kind of value. Called with what a field says, it makes the field.
 
-    ``says`` names it in the reference; ``write`` gives the manifest's form; values of a ``secret``
-    one are never shown.
+    ``says`` names it in the reference; ``write`` gives the manifest's form, ``None`` = nothing is
+    written; values of a ``secret`` one are never shown; ``word`` stands for ``None``.
     """
 
     says: str
@@ -84,6 +90,7 @@ class Kind:
     write: Callable[[Any], Json]
     schema: Mapping[str, Json]
     secret: bool = False
+    word: str = ""
 
     def __call__(self, doc: str, attribute: str | None = "", **options: Any) -> Field:
         """A field of this kind; see ``Field``."""
@@ -95,7 +102,7 @@ class Kind:
 
 def closest(word: str, choices: list[str]) -> str | None:
     """The known word that a user most probably meant; case, ``_`` and ``-`` do not count."""
-    if len(word) > _MAX_NAME:
+    if len(word) > MAX_NAME:
         return None
     plain = {name.lower(): name for name in choices}
     squeezed = word.lower().replace("_", "").replace("-", "")
@@ -183,6 +190,23 @@ def constant(word: str) -> Kind:
     return replace(words([word], word), write=lambda _: word)
 
 
+def or_word(kind: Kind, word: str) -> Kind:
+    """A kind that may be a word instead, which stands for ``None``."""
+
+    def read(node: Node, directory: str) -> object:
+        given = node.value if isinstance(node, Scalar) else None
+        return None if given == word else kind.read(node, directory)
+
+    return replace(
+        kind,
+        says=f"{kind.says}, or `{word}`",
+        read=read,
+        write=lambda value: word if value is None else kind.write(value),
+        schema={"anyOf": [dict(kind.schema), {"const": word}]},
+        word=word,
+    )
+
+
 def _read_boolean(node: Node, _: str) -> object:
     if isinstance(node, Scalar) and isinstance(node.value, bool):
         return node.value
@@ -222,6 +246,26 @@ def text(
     return Kind(_says(noun, *examples), read, str, schema)
 
 
+def listed(kind: Kind, example: str, most: int) -> Kind:
+    """A list of at least one value of a kind, each once; an empty one is not written."""
+
+    def read(node: Node, directory: str) -> object:
+        if not isinstance(node, Sequence):
+            raise InvalidInput(f"must be a list, this is {describe(node)}; write e.g. {example}")
+        if not 0 < len(node.items) <= most:
+            raise InvalidInput(f"the list has {len(node.items)} items; write 1 to {most}")
+        values = read_items(kind.read, node, directory)
+        for index, value in enumerate(values):
+            if value in values[:index]:
+                line = node.items[index].line
+                raise Several([(line, f"[{index}]", f"{value!r} stands twice; remove one")])
+        return values
+
+    schema: dict[str, Json] = {"type": "array", "items": dict(kind.schema), "minItems": 1}
+    schema |= {"maxItems": most, "uniqueItems": True}
+    return Kind(f"list, e.g. `{example}`", read, lambda values: list(values) or None, schema)
+
+
 def _path(path: str, directory: str) -> str:
     if not path:
         raise InvalidInput("'' is not a path; write e.g. . or /srv/cache")
@@ -232,16 +276,27 @@ def _path(path: str, directory: str) -> str:
     return "/" + "/".join(part for part in f"{start}/{path}".split("/") if part not in ("", "."))
 
 
-def _regex(pattern: str, _: str) -> str:
-    mend = "e.g. 'ops=([0-9]+)'"
+def _compiled(pattern: str, mend: str) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they would go to the manager's standard error
-            expression = re.compile(pattern)
+            return re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
         detail = str(error) or type(error).__name__
         message = f"{quoted(pattern)} is not a regular expression ({detail}); write {mend}"
         raise InvalidInput(message) from None
+
+
+def _line(pattern: str, _: str) -> str:
+    _compiled(pattern, "e.g. 'listening on'")
+    if not pattern:
+        raise InvalidInput("'' matches every line; write e.g. 'listening on'")
+    return pattern
+
+
+def _regex(pattern: str, _: str) -> str:
+    mend = "e.g. 'ops=([0-9]+)'"
+    expression = _compiled(pattern, mend)
     if not expression.groups:
         message = f"{quoted(pattern)} has no group; put the number in parentheses, {mend}"
         raise InvalidInput(message)
@@ -339,8 +394,8 @@ def mapping(
 
 def _read_label(node: Node, _: str) -> object:
     label = string(node)
-    if len(label) > _MAX_NAME:
-        raise InvalidInput(f"{quoted(label)} is too long; at most {_MAX_NAME} characters")
+    if len(label) > MAX_NAME:
+        raise InvalidInput(f"{quoted(label)} is too long; at most {MAX_NAME} characters")
     return label
 
 
@@ -355,11 +410,25 @@ def _tolerance(text: str) -> float:
     return fraction
 
 
+def _percentile(node: Node, directory: str) -> object:
+    value = cast("float", _BELOW_100.read(node, directory))
+    if value < 1:
+        wrong = f"{quoted(scalar_text(node))} is a fraction, not a percentile"
+        raise InvalidInput(f"{wrong}; write {value * 100:.10g} for p{value * 100:.10g}")
+    return value
+
+
 def _positive(pattern: str, zeros: str = "[0.]") -> str:
     """A pattern of what is not zero: the first digit after all ``zeros`` is another."""
     return f"^(?={zeros}*[1-9])" + pattern.removeprefix("^")
 
 
+_BELOW_100 = number(0, 100, 99, 99.9, open_ends=True)
+PERCENTILE = replace(
+    _BELOW_100,
+    read=_percentile,
+    schema={"type": "number", "minimum": 1, "exclusiveMaximum": 100, "examples": [99, 99.9]},
+)
 BOOLEAN = Kind("`true` or `false`", _read_boolean, bool, {"type": "boolean"})
 DURATION = quantity(
     "duration",
@@ -406,10 +475,30 @@ MEMORY = quantity(
     *("512Mi", "4Gi", "1.5G"),
     bare={"type": "integer", "minimum": MIN_MEMORY_BYTES, "maximum": units.MAX_BYTES},
 )
+PREFIX = replace(
+    text(
+        "beginning of a name",
+        "^[a-z0-9][-a-z0-9]*$",
+        MAX_NAME - RANDOM_CHARACTERS,
+        "use a-z, 0-9 and - after the first, e.g. report-",
+        "report-",
+    ),
+    write=lambda _: None,
+)
+USER = replace(
+    text(
+        "user",
+        "^[A-Za-z_][-A-Za-z0-9_.]*$",
+        _MAX_USER,
+        "write a user's name, e.g. www-data",
+        "www-data",
+    ),
+    write=lambda user: user or None,
+)
 NAME = text(
     "name",
     "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
-    _MAX_NAME,
+    MAX_NAME,
     "use a-z, 0-9 and - between them, e.g. cache-1",
     "cache-1",
 )
@@ -421,6 +510,7 @@ DIRECTORY = text(
     *(".", "/srv/cache"),
     check=_path,
 )
+NAMES = listed(NAME, "[extract, load]", 100)
 FILE = replace(DIRECTORY, says="path, e.g. `progress.log`")
 _ANY_URL = text("URL", _URL.pattern, _MAX_TEXT, "", "http://127.0.0.1:8080/metrics")
 URL = replace(_ANY_URL, read=_read_url)
@@ -432,6 +522,7 @@ METRIC = text(
     "http_requests_total",
 )
 REGEX = text("regular expression", "\\(", _MAX_TEXT, "", "ops=([0-9]+)", check=_regex)
+LINE = text("regular expression", r"[\s\S]", _MAX_TEXT, "", "listening on", check=_line)
 _STRING: dict[str, Json] = {"type": "string", "pattern": "^[^\\u0000]*$"}
 COMMAND = Kind(
     'list of text, e.g. `[sh, -c, "exit 0"]`',
@@ -450,10 +541,10 @@ LABELS = mapping(
     "text by text",
     "{team: web}",
     _read_label,
-    {"additionalProperties": _STRING | {"maxLength": _MAX_NAME}, "maxProperties": 64},
+    {"additionalProperties": _STRING | {"maxLength": MAX_NAME}, "maxProperties": 64},
     keys=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$",
     key_mend="use letters, digits and . _ / - between them",
-    max_key=_MAX_NAME,
+    max_key=MAX_NAME,
 )
 ENVIRONMENT = mapping(
     "text by text",

@@ -4,11 +4,19 @@
 2020-12); ``scripts/generate-manifest-docs`` writes the reference pages from the same tables.
 """
 
-from wharfinger.manifest.fields import MANIFEST, SPEC
+from wharfinger.manifest.fields import ALIVE, MANIFEST, METADATA, READY, SPEC
 from wharfinger.manifest.kinds import REDACTED, Field, Json
-from wharfinger.manifest.rules import schema_rules
+from wharfinger.manifest.rules import PROBE_WAYS, one_of, schema_rules
 from wharfinger.manifest.sections import FieldRow, Maker, Section, rows
 from wharfinger.model.workload import Workload
+
+_RULES: dict[Section, dict[str, Json]] = {
+    SPEC: {"allOf": schema_rules()},
+    METADATA: {"oneOf": one_of("name", "generateName")},
+    READY: {"oneOf": one_of(*PROBE_WAYS)},
+    ALIVE: {"oneOf": one_of(*PROBE_WAYS[:-1])},
+}
+"""What JSON Schema says of the fields of a section together."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -16,9 +24,10 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def workload_to_manifest(workload: Workload, *, redact: bool) -> dict[str, Json]:
     """A workload in the manifest's form, for JSON or YAML.
 
-    Every default is written: a reader need not know those of the version that the workload was
-    submitted to. ``redact``, for all that is shown, replaces the values of ``env`` by ``***``;
-    without it, loading the manifest gives an equal workload.
+    Every default is written, so that a reader need not know those of the version that the workload
+    was submitted to; resources that were not stated are left out. ``redact``, for all that is
+    shown, replaces the values of ``env`` by ``***``; without it, loading the manifest gives an
+    equal workload.
     """
     return _written(MANIFEST, MANIFEST.make, workload, redact=redact)
 
@@ -28,7 +37,9 @@ def _written(section: Section, make: Maker, holder: object, *, redact: bool) -> 
     for row in rows(section, make):
         part = row.part
         value = holder if row.attribute is None else getattr(holder, row.attribute)
-        if value is None:
+        if part.unstated and getattr(holder, part.unstated):
+            continue
+        if value is None and not (isinstance(part, Field) and part.kind.word):
             continue
         if isinstance(part, Section):
             text: Json = _written(part, row.make, value, redact=redact)
@@ -52,9 +63,8 @@ def json_schema() -> dict[str, Json]:
 
 def _section_schema(section: Section, make: Maker) -> dict[str, Json]:
     listed = rows(section, make)
-    schema: dict[str, Json] = {"description": section.doc, "type": "object"}
-    if section is SPEC:
-        schema["allOf"] = schema_rules()
+    described: dict[str, Json] = {"description": section.doc}
+    schema: dict[str, Json] = {"type": "object", **_RULES.get(section, {})}
     required: list[Json] = [row.name for row in listed if row.required]
     if required:
         schema["required"] = required
@@ -62,7 +72,7 @@ def _section_schema(section: Section, make: Maker) -> dict[str, Json]:
     schema["additionalProperties"] = False
     if section.short is not None:
         schema = {"anyOf": [schema, dict(section.short.schema)]}
-    return {"type": "array", "items": schema} if section.many else schema
+    return described | ({"type": "array", "items": schema} if section.many else schema)
 
 
 def _row_schema(row: FieldRow) -> dict[str, Json]:
@@ -71,9 +81,6 @@ def _row_schema(row: FieldRow) -> dict[str, Json]:
         return _section_schema(part, row.make)
     default = written_default(row, part)
     schema: dict[str, Json] = {"description": part.doc, **part.kind.schema}
-    if part.not_supported:
-        schema = {"description": part.doc, "not": {}} if default is None else schema
-        schema |= {} if default is None else {"const": default}
     return schema if default is None else {**schema, "default": default}
 
 

@@ -10,9 +10,13 @@ MAX_SHOWN = 20
 
 
 class Problems:
-    """The problems of one file, which messages call ``source``, in the order of its lines."""
+    """The problems of one file, which messages call ``source``, in the order of its lines.
 
-    def __init__(self, source: str) -> None:
+    In a ``strict`` file what deserves a warning is a problem, too.
+    """
+
+    def __init__(self, source: str, *, strict: bool = False) -> None:
+        self.strict = strict
         self.source = source if source.isprintable() else repr(source)
         self.count = 0
         self._shown: list[tuple[int, str]] = []
@@ -31,9 +35,13 @@ class Problems:
             message: What is wrong, with the value and the mend.
         """
         if not self.full:
-            place = f"{self.source}:{line}" if line else self.source
-            self._shown.append((line, ": ".join(filter(None, (place, field, message)))))
+            self._shown.append((line, self.text(line, field, message)))
         self.count += 1
+
+    def text(self, line: int, field: str, message: str) -> str:
+        """One line that says where and what; the arguments are those of ``add``."""
+        place = f"{self.source}:{line}" if line else self.source
+        return ": ".join(filter(None, (place, field, message)))
 
     def raise_if_any(self) -> None:
         """Raise ``InvalidManifest`` where there is at least one problem."""

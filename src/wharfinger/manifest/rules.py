@@ -9,10 +9,24 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
+from wharfinger.manifest.arrays import member_name
+from wharfinger.manifest.fields import DEFAULT_TTL_SECONDS, UNSTATED
 from wharfinger.manifest.kinds import Json
 from wharfinger.manifest.sections import Document
 from wharfinger.model.units import quoted
-from wharfinger.model.workload import MetricKind, NumberKind, ProfileMode, Workload, WorkloadType
+from wharfinger.model.workload import (
+    After,
+    ArrayMember,
+    MetricKind,
+    NumberKind,
+    Probe,
+    ProfileMode,
+    Reservation,
+    Restart,
+    RestartPolicy,
+    Workload,
+    WorkloadType,
+)
 
 TARGET_FIELDS = {
     WorkloadType.SINGLE_NODE: ("rate", "completionTime"),
@@ -22,8 +36,15 @@ TARGET_FIELDS = {
 }
 """How each type states its target (Quasar 3.1)."""
 
+SERVICE_RESTART = Restart(RestartPolicy.ON_FAILURE)
+"""Of services whose users state nothing."""
 MAX_START_BYTES = 1024**2
 """Of arguments and environment together; the kernel takes twice that at the usual stack size."""
+
+PROBE_WAYS = ("port", "http", "command", "line")
+"""How a probe may look; ``alive`` does without the last."""
+
+MIN_PROBE_SECONDS = 0.1
 
 _SERVICE = WorkloadType.LATENCY_CRITICAL
 _READERS = ("progress", "http", "command")
@@ -35,18 +56,81 @@ def check_rules(document: Document) -> None:
     """Check a document's fields against each other; contradictions go to its problems."""
     kind = document.values.get("spec.type")
     by_type = [] if kind is None else [*_target(document, kind), *_by_type(document, kind)]
-    for path, message in (*by_type, *_http(document), *_total(document), *_start_size(document)):
+    anyway = (_name, _array, _probes, _after, _http, _total, _start_size)
+    for path, message in (*by_type, *(each for rule in anyway for each in rule(document))):
         document.wrong(path, message)
 
 
 def complete(workload: Workload, document: Document) -> Workload:
     """A workload with the defaults that depend on more than the field itself."""
-    if "spec.run.workingDir" not in document.lines:
-        run = replace(workload.run, working_directory=document.working_directory)
-        workload = replace(workload, run=run)
-    if workload.best_effort and "spec.profile.mode" not in document.lines:
-        workload = replace(workload, profile=replace(workload.profile, mode=ProfileMode.NONE))
-    return workload
+    stated, run, profile = document.lines, workload.run, workload.profile
+    if "spec.run.workingDir" not in stated:
+        run = replace(run, working_directory=document.working_directory)
+    if "spec.run.restart" in stated:
+        never = run.restart.policy is RestartPolicy.NEVER
+        run = replace(run, restart=replace(run.restart, never_stated=never))
+    elif workload.type is _SERVICE:
+        run = replace(run, restart=SERVICE_RESTART)
+    if workload.best_effort and "spec.profile.mode" not in stated:
+        profile = replace(profile, mode=ProfileMode.NONE)
+    ttl = workload.ttl_after_finished_seconds
+    if "spec.ttlAfterFinished" not in stated:
+        ttl = DEFAULT_TTL_SECONDS
+    return replace(
+        workload,
+        run=run,
+        profile=profile,
+        reservation=_reservation(workload.reservation, document),
+        ttl_after_finished_seconds=ttl,
+    )
+
+
+def _reservation(reservation: Reservation, document: Document) -> Reservation:
+    """What is stated is fixed; the rest begins small and follows its use."""
+    if "spec.resources.cpu" not in document.lines:
+        cpu = UNSTATED.cpu_millicpus
+        reservation = replace(reservation, cpu_millicpus=cpu, elastic_cpu=True)
+    if "spec.resources.memory" not in document.lines:
+        memory = UNSTATED.memory_bytes
+        reservation = replace(reservation, memory_bytes=memory, elastic_memory=True)
+    return reservation
+
+
+def _name(document: Document) -> _Contradictions:
+    stated = [key for key in ("name", "generateName") if f"metadata.{key}" in document.lines]
+    if not stated and "metadata" in document.lines:
+        yield "metadata.name", "is missing; write e.g. name: cache-1, or generateName: report-"
+    elif len(stated) == 2:
+        yield "metadata.generateName", "stands beside name; remove one of the two"
+
+
+def _array(document: Document) -> _Contradictions:
+    array, name = document.values.get("spec.array"), document.values.get("metadata.name")
+    if not isinstance(array, ArrayMember):
+        return
+    wanted = member_name(array.name, array.index)
+    if name != wanted:
+        mend = "for a new array write e.g. array: 1-100"
+        yield "spec.array", f"a member of this index is named {wanted}; {mend}"
+
+
+def _probes(document: Document) -> _Contradictions:
+    for probe, ways in (("ready", PROBE_WAYS), ("alive", PROBE_WAYS[:-1])):
+        path = f"spec.run.{probe}"
+        value = document.values.get(path)
+        if not isinstance(value, Probe):
+            continue
+        stated = [way for way in ways if f"{path}.{way}" in document.lines]
+        if len(stated) != 1:
+            given = " and ".join(stated) or "none"
+            yield path, f"states {given} of {', '.join(ways)}; write exactly one"
+        if value.every_seconds < MIN_PROBE_SECONDS:
+            yield f"{path}.every", "is too often; write at least 100ms"
+
+
+def _after(document: Document) -> _Contradictions:
+    if "spec.after" in document.values and document.values["spec.after"] == After():
+        yield "spec.after", "is empty; write e.g. completed: [extract], or remove it"
 
 
 def _target(document: Document, kind: WorkloadType) -> _Contradictions:
@@ -134,7 +218,7 @@ def schema_rules() -> list[Json]:
     no_load = _nested("measure", load=False)
     rules += [_when(kind, no_load) for kind in TARGET_FIELDS if kind is not _SERVICE]
     unread: Json = {"load": {"not": {"required": ["regex"]}}}
-    readers: Json = [{"required": [way]} for way in _READERS]
+    readers: Json = one_of(*_READERS)
     http: Json = {
         "if": {"required": ["kind"], "properties": {"kind": {"const": "histogram"}}},
         "then": {"required": ["metric"]},
@@ -155,10 +239,15 @@ def schema_rules() -> list[Json]:
     ]
 
 
+def one_of(*names: str) -> list[Json]:
+    """Alternatives, each with one of these fields."""
+    return [{"required": [name]} for name in names]
+
+
 def _target_schema(kind: WorkloadType, allowed: tuple[str, ...]) -> dict[str, Json]:
     if not allowed:
         return {"properties": {"target": False}}
-    either: Json = [{"required": [name]} for name in allowed]
+    either: Json = one_of(*allowed)
     names: dict[str, Json] = {"propertyNames": {"enum": [*allowed]}}
     if kind is _SERVICE:
         return {"required": ["target"], "properties": {"target": names | {"anyOf": either}}}

@@ -20,7 +20,7 @@ from wharfinger.manifest.tree import Node, Scalar, Several, describe
 from wharfinger.model.units import quoted
 
 NOT_SUPPORTED = "not-supported"
-"""The stable reason in the message of a field that this version does not honor."""
+"""The stable reason in the warning of a field that this version does not honor."""
 
 Maker: TypeAlias = "Callable[..., object] | None"
 """Makes an object of a section's attributes."""
@@ -41,6 +41,7 @@ class Section:
         required: ``None`` = if the attribute has no default.
         many: Whether it is a list of such; then its attribute is a tuple of objects.
         short: What may stand in its place instead of a mapping; ``None`` = nothing.
+        unstated: As of a ``Field``.
     """
 
     doc: str
@@ -50,6 +51,7 @@ class Section:
     required: bool | None = None
     many: bool = False
     short: Kind | None = None
+    unstated: str = ""
 
 
 def section(make: type, doc: str, **options: Any) -> Section:
@@ -116,7 +118,8 @@ class Document:
     """What was read of one document, by a table.
 
     ``lines`` has the line of each field that is there, by path; ``values`` the value of each field
-    and section that is right, and under ``""`` the attributes of the whole's object.
+    and section that is right, and under ``""`` the attributes of the whole's object. ``warnings``
+    are of what is accepted and probably not meant.
     """
 
     problems: Problems
@@ -125,13 +128,23 @@ class Document:
     table: Section
     lines: dict[str, int] = field(default_factory=dict)
     values: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
 
     def wrong(self, path: str, message: str) -> None:
         """Add a problem of a field, in its line or that of the nearest section around it."""
-        place = path
-        while place and place not in self.lines:
-            place = place.rpartition(".")[0]
-        self.problems.add(self.lines.get(place, self.line), path, message)
+        self.problems.add(self._line(path), path, message)
+
+    def warn(self, path: str, message: str) -> None:
+        """Add a warning of a field, as ``wrong``; a strict file has a problem instead."""
+        if self.problems.strict:
+            self.wrong(path, message)
+        else:
+            self.warnings.append(self.problems.text(self._line(path), path, message))
+
+    def _line(self, path: str) -> int:
+        while path and path not in self.lines:
+            path = path.rpartition(".")[0]
+        return self.lines.get(path, self.line)
 
 
 def read_document(root: Node, table: Section, problems: Problems, directory: str) -> Document:
@@ -182,11 +195,10 @@ def _read_row(document: Document, row: FieldRow, node: Node, path: str) -> dict[
 
 
 def _field(document: Document, row: FieldRow, part: Field, node: Node, path: str) -> object:
-    refused = bool(part.not_supported) and row.default is None
-    value = _WRONG if refused else _value(document, part.kind, node, path)
-    if refused or (part.not_supported and value not in (_WRONG, row.default)):
-        document.wrong(path, f"{NOT_SUPPORTED}: this version {part.not_supported}; remove it")
-        return _WRONG
+    value = _value(document, part.kind, node, path)
+    if part.not_supported and value not in (_WRONG, row.default):
+        mend = "it has no effect, remove it"
+        document.warn(path, f"{NOT_SUPPORTED}: this version {part.not_supported}; {mend}")
     return value
 
 

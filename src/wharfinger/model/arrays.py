@@ -27,3 +27,14 @@ def grown(array: NDArray[Number], rows: int, width: int | None = None) -> NDArra
     larger = np.zeros((rows, *tail), dtype=array.dtype)
     larger[(slice(len(array)), *(slice(size) for size in array.shape[1:]))] = array
     return larger
+
+
+def normal_below(deviations: Array) -> Array:
+    """The probability that a standard normal variable is below each number.
+
+    Page's approximation (Applied Statistics 26, 1977), off by less than 2e-4.
+
+    >>> normal_below(np.array([-1.0, 0.0, 2.0])).round(3).tolist()
+    [0.159, 0.5, 0.977]
+    """
+    return np.asarray(0.5 + 0.5 * np.tanh(deviations * (0.7978846 + 0.0356774 * deviations**2)))

@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wharfinger.model.allocation import Placement
+from wharfinger.model.workload import Target
 
 CANDIDATES_KEPT = 10
 
@@ -48,11 +52,17 @@ class ReasonCode(StrEnum):
     DOES_NOT_FIT = "does-not-fit"
     """It would not run beside the residents, which are too large; it waits for their end."""
     TARGET_TOO_HIGH = "target-too-high"
-    """No server reaches the target even when empty; it waits for a larger server."""
+    """In older logs: no server reaches the target even when empty; it waits for a larger one."""
+    WILL_MISS = "will-miss"
+    """The target is expected to be missed everywhere; it runs where that is most likely to be kept,
+    or, where its manifest says ``onMiss: reject``, is rejected."""
     PLACED_FOR_TARGET = "placed-for-target"
     """Another place is expected to keep the target that is missed here; it is moved."""
     SUSPENDED_FOR_TARGET = "suspended-for-target"
     """A neighbor misses its target; it goes on when that is kept again."""
+    SIZED_BY_TARGET = "sized-by-target"
+    """Its reservation of CPU was changed, and its CPU follows its target; things stay as they
+    are."""
     RECOMMENDED = "recommended"
     """The manager only recommends; nothing is done."""
     PREEMPTING = "preempting"
@@ -63,6 +73,18 @@ class ReasonCode(StrEnum):
     """A decider outside the core is asked for a place."""
     CONFLICT = "conflict"
     """What was proposed on a snapshot does not hold any more; it is tried again."""
+    SCHEDULED = "scheduled"
+    """It runs at the next time of its schedule."""
+    DEPENDENCY = "dependency"
+    """It waits for other workloads to be ready or to end."""
+    DEPENDENCY_FAILED = "dependency-failed"
+    """A workload that had to complete first did not; rejected."""
+    ARRAY_LIMIT = "array-limit"
+    """As many of its array run as may at once; it waits for the end of one, blocking none."""
+    PAUSED = "paused"
+    """Its user has suspended it; it goes on when its user resumes it."""
+    DRAINING = "draining"
+    """Its server is drained; it is migrated."""
     WAITING = "waiting"
     """It waits for a time that its policy has named."""
     NOT_SUPPORTED = "not-supported"
@@ -109,6 +131,8 @@ class Prediction:
         performance: The same in the target's own terms, if the workload is classified.
         alone: The mean without neighbors; ``None`` = their effect is not known between pairs.
         alone_std: Of its logarithm.
+        target: Over which target; ``None`` = the workload's, unchanged (version 0.1).
+        cpu_millicpus: With which allocation of CPU; 0 = unknown.
     """
 
     mean: float
@@ -118,6 +142,13 @@ class Prediction:
     performance: Mapping[Term, Interval] = field(default_factory=dict)
     alone: float | None = None
     alone_std: float = 0.0
+    target: Target | None = None
+    cpu_millicpus: int = 0
+
+    def is_of(self, target: Target | None, cpu_millicpus: int | None = None) -> bool:
+        """Whether it is for this target and, unless ``None``, for so much CPU."""
+        same = self.target is None or self.target == target
+        return same and (not self.cpu_millicpus or cpu_millicpus in (None, self.cpu_millicpus))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +193,13 @@ class Refuse:
     Attributes:
         waits_for: Names of servers; asking again is useless before one of them has more room or
             changes. Empty = it depends on all servers.
+        cpu_needed: (S,) thousandths of a CPU that it would get on each server of the view, 0 =
+            nothing would do; ``None`` = its reservation.
     """
 
     decision: Decision
     waits_for: tuple[str, ...] = ()
+    cpu_needed: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
 
 def recommended(decision: Decision) -> Decision:

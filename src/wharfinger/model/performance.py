@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.workload import Target
 
 MAX_NORMALIZED = 1000.0
@@ -15,6 +16,10 @@ MAX_NORMALIZED = 1000.0
 
 SATURATED_SHARE = 0.9
 """Share of the CPU that it can use above which a service is taken to be saturated."""
+IDLE_SHARE = 0.7
+"""Share of its CPU below whose use a service could do more than it is asked for."""
+THROTTLED_SHARE = 0.05
+"""Share of the periods of its quota from which a workload lacks CPU (Autothrottle, NSDI 2024)."""
 STALE_SECONDS = 60.0
 """After so long without a new sample, the last one says nothing of now."""
 
@@ -36,9 +41,13 @@ class Quantity(StrEnum):
     """A proxy: CPU time of the whole tree."""
     INSTRUCTIONS = "instructions_per_second"
     """A proxy: instructions retired, active waiting left out."""
+    MEMORY = "memory_bytes"
+    """Memory in use that can't be reclaimed: without the page cache."""
+    THROTTLED = "throttled_share"
+    """Share of the periods of its CPU quota in which that did not last, and it was stopped."""
 
 
-PROXIES = frozenset({Quantity.CPU, Quantity.INSTRUCTIONS})
+PROXIES = frozenset({Quantity.CPU, Quantity.INSTRUCTIONS, Quantity.THROTTLED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,24 @@ class Performance:
             self.measured_at, {}, {**self.silent, **dict.fromkeys(self.readings, reason)}
         )
 
+    @property
+    def is_throttled(self) -> bool:
+        """Whether its CPU quota has not lasted too often."""
+        throttled = self.readings.get(Quantity.THROTTLED)
+        return throttled is not None and throttled.value > THROTTLED_SHARE
+
+    def answers_all(self, cpu_millicpus: int) -> bool:
+        """Whether a service answers all that it is asked, having CPU to spare of so much.
+
+        Where its latency is not read, bursts that are throttled may be all that it is asked.
+        """
+        used = self.readings.get(Quantity.CPU)
+        if used is None or not self.trusted(Quantity.THROUGHPUT):
+            return False
+        if self.is_throttled and self.trusted(Quantity.LATENCY) is None:
+            return False
+        return used.value * MILLICPUS_PER_CPU < IDLE_SHARE * cpu_millicpus
+
     def trusted(self, quantity: Quantity) -> float | None:
         """A reading that stands for the target; ``None`` = there is none."""
         reading = self.readings.get(quantity)
@@ -106,19 +133,24 @@ class Achieved:
         latency_seconds: At the target's percentile.
         rate_per_second: In the unit that ``measure`` reads.
         completion_seconds: From submission to the end; predicted while it runs.
+        answers_all: It answers all that it is asked: a lower throughput is for want of requests.
     """
 
     throughput_per_second: float | None = None
     latency_seconds: float | None = None
     rate_per_second: float | None = None
     completion_seconds: float | None = None
+    answers_all: bool = False
 
 
 NOTHING = Achieved()
 
 
-def achieved(performance: Performance, submitted_at: float) -> Achieved:
-    """What a workload submitted then (seconds since the epoch) achieves, by trusted readings."""
+def achieved(performance: Performance, submitted_at: float, cpu_millicpus: int = 0) -> Achieved:
+    """What a workload submitted then (seconds since the epoch) achieves, by trusted readings.
+
+    ``cpu_millicpus`` is what it is allocated; 0 = that says nothing.
+    """
     remaining = performance.trusted(Quantity.REMAINING)
     passed_seconds = max(0.0, performance.measured_at - submitted_at)
     return Achieved(
@@ -126,11 +158,14 @@ def achieved(performance: Performance, submitted_at: float) -> Achieved:
         latency_seconds=performance.trusted(Quantity.LATENCY),
         rate_per_second=performance.trusted(Quantity.RATE),
         completion_seconds=None if remaining is None else passed_seconds + remaining,
+        answers_all=performance.answers_all(cpu_millicpus),
     )
 
 
 def meets(target: Target, tolerance: float, performance: Achieved) -> bool | None:
     """Whether every part of a target is kept; ``None`` = unknown, for a part is not measured.
+
+    A throughput is a capacity: it is kept where all that is asked is answered.
 
     >>> from wharfinger.model.workload import LatencyBound
     >>> target = Target(throughput_per_second=100, latency=LatencyBound(99, 0.01))
@@ -140,10 +175,13 @@ def meets(target: Target, tolerance: float, performance: Achieved) -> bool | Non
     False
     >>> meets(target, 0.05, Achieved(throughput_per_second=96)) is None
     True
+    >>> meets(target, 0.05, Achieved(90, latency_seconds=0.01, answers_all=True))
+    True
     """
     bound = target.latency.below_seconds if target.latency else None
+    throughput = None if performance.answers_all else target.throughput_per_second
     verdicts = [
-        _reaches(performance.throughput_per_second, target.throughput_per_second, tolerance),
+        _reaches(performance.throughput_per_second, throughput, tolerance),
         _reaches(performance.rate_per_second, target.rate_per_second, tolerance),
         _stays_below(performance.latency_seconds, bound, tolerance),
         _stays_below(performance.completion_seconds, target.completion_seconds, tolerance),
@@ -154,11 +192,12 @@ def meets(target: Target, tolerance: float, performance: Achieved) -> bool | Non
 
 
 def normalized_performance(
-    target: Target, performance: Performance, submitted_at: float
+    target: Target, performance: Performance, submitted_at: float, cpu_millicpus: int = 0
 ) -> float | None:
     """Performance over target by its worst part; ``None`` = a part is not measured.
 
-    For a completion time it is the time left over the time that the rest will take.
+    For a completion time it is the time left over the time that the rest will take. A throughput is
+    reached where the service answers all that it is asked, with ``cpu_millicpus`` allocated.
 
     >>> readings = {Quantity.RATE: Reading(60.0, "progress lines")}
     >>> normalized_performance(Target(rate_per_second=80), Performance(0.0, readings), 0.0)
@@ -169,7 +208,10 @@ def normalized_performance(
     parts: list[float | None] = []
     if target.throughput_per_second is not None:
         throughput = performance.trusted(Quantity.THROUGHPUT)
-        parts.append(_ratio(throughput, target.throughput_per_second))
+        share = _ratio(throughput, target.throughput_per_second)
+        if share is not None and performance.answers_all(cpu_millicpus):
+            share = max(share, 1.0)
+        parts.append(share)
     if target.rate_per_second is not None:
         parts.append(_ratio(performance.trusted(Quantity.RATE), target.rate_per_second))
     if bound is not None:

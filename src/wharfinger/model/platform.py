@@ -40,6 +40,8 @@ class ConditionKind(StrEnum):
     """Memory use can't be limited: a workload that takes too much is not stopped."""
     NO_TREE_KILL = "no-tree-kill"
     """No cgroup kill or freezer: leftovers are found by walking the process tree."""
+    SHARED_CPUS = "shared-cpus"
+    """Another manager gives out CPUs of the server, too, and neither knows what the other runs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,9 @@ class ProfilingPlan:
             platforms.
         beside: Names of known programs to run with the copy, one after the other, on ``server``;
             only for engines that can run them.
+        apart: Servers like ``server`` where runs go at the same time as there: a source each of
+            ``sources`` but the first, then an allocation each of ``cpu_millicpus`` but the first;
+            only for engines that ``profile_apart``.
     """
 
     server: str
@@ -61,6 +64,7 @@ class ProfilingPlan:
     tolerance: float = 0.05
     further: tuple[FurtherRun, ...] = ()
     beside: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()
 
     @property
     def allocation(self) -> Allocation:
@@ -81,6 +85,10 @@ class ProfilingPlan:
             for server in run.servers
             if server != self.server
         }
+        first, *rest = self.cpu_millicpus
+        runs = [first for _ in self.sources[1:]] + rest
+        for server, cpu_millicpus in zip(self.apart, runs, strict=False):
+            others[server] = Allocation(cpu_millicpus, self.memory_bytes)
         return (own, *(Placement(server, held) for server, held in others.items()))
 
 
@@ -143,6 +151,9 @@ class Measurements:
         beside: By known program: its performance with that co-runner, over that alone;
             0 = the two do not fit on one server.
         upon: By known program: performance of that one with it, over that alone; 0 as above.
+        memory_peak_bytes: The most memory that was in use; ``None`` = unknown.
+        neighbors: By platform: what the residents of the server press there on which a copy ran, as
+            one profile; the manager adds it. Absent = no resident has a profile.
     """
 
     performance: Mapping[Quantity, Mapping[int, Entry]] = field(default_factory=dict)
@@ -156,6 +167,8 @@ class Measurements:
     further: Mapping[Quantity, tuple[SettingEntry, ...]] = field(default_factory=dict)
     beside: Mapping[str, Entry] = field(default_factory=dict)
     upon: Mapping[str, Entry] = field(default_factory=dict)
+    memory_peak_bytes: int | None = None
+    neighbors: Mapping[str, PairProfile] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +253,17 @@ class Classification:
         total: As in ``Measurements``.
         measured: How many of the entries were measured; 0 = all from its type (cold start).
         platform: On which the curves hold; empty = unknown.
-        platforms: Performance on others, relative to that one; the deviation of the logarithm.
+        platforms: Performance on others, relative to that one with the same allocation; the
+            deviation of the logarithm.
+        by_allocation: The same by platform and allocation in thousandths of a CPU, ascending, where
+            it is known so; else ``platforms`` holds for any allocation.
         servers: Performance on so many servers together, relative to one.
         held_below_seconds: The latency bound of the curve ``Quantity.HELD``.
         asked_per_second: Load under which a service was measured; ``None`` = unknown.
+        saturating: The load that it was measured under takes all that it can do, whatever it is
+            allocated, and keeps its bound: each client waits for its answer before it asks again.
+        idle_latency_seconds: The percentile of its latency, as measured, without what grows with
+            its load: L (1 - λ / X); the deviation of the logarithm. ``None`` = unknown.
         pairs: By platform, slowdowns that are known between pairs instead of by source; see
             ``model.pairs.profile_on``.
     """
@@ -262,6 +282,9 @@ class Classification:
     held_below_seconds: float | None = None
     asked_per_second: float | None = None
     pairs: Mapping[str, PairProfile] = field(default_factory=dict)
+    saturating: bool = False
+    idle_latency_seconds: Estimate | None = None
+    by_allocation: Mapping[str, Mapping[int, Estimate]] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=256)

@@ -254,6 +254,26 @@ def format_cpu(cpu_millicpus: int) -> str:
     return f"{cpu_millicpus}m"
 
 
+def cpu_number(cpu_millicpus: float) -> str:
+    """An amount of CPU for people, in CPUs, however small.
+
+    >>> cpu_number(2000), cpu_number(250), cpu_number(1500)
+    ('2', '0.25', '1.5')
+    """
+    return f"{cpu_millicpus / 1000:.3f}".rstrip("0").rstrip(".")
+
+
+def memory_number(size_bytes: float) -> str:
+    """An amount of memory for people, in whole Mi or Gi as a manifest states it.
+
+    >>> memory_number(512 * 2**20), memory_number(3 * 2**30), memory_number(1_700_000_000)
+    ('512Mi', '3Gi', '1621Mi')
+    """
+    mebibytes = int(size_bytes) >> 20
+    whole = mebibytes and mebibytes % 1024 == 0
+    return f"{mebibytes >> 10}Gi" if whole else f"{mebibytes}Mi"
+
+
 def _match(pattern: re.Pattern[str], text: str, what: str, bare: str = "") -> re.Match[str]:
     """A match of the whole text; ``bare`` is the message for a number without a unit."""
     short = len(text) <= _MAX_TEXT

@@ -32,6 +32,14 @@ class Capabilities:
         memory_limit: A workload can't take more memory than it was allocated.
         measures: It reads the performance of workloads when it is asked to.
         profiles: It runs copies of workloads whose effects are discarded.
+        profiles_apart: It runs copies for one plan on several servers at the same time.
+        probes: It reports when a workload with a readiness probe becomes ready, and stops one that
+            its liveness probe finds not alive.
+        probes_running: It raises sources of interference beside what runs; ``clones``: also beside
+            a copy that goes on from where the workload is, on another server.
+        keeps_work: What is migrated goes on where it was; else it begins anew.
+        quota_period_seconds: The shortest period of its quotas of CPU time, in which a program that
+            has used its quota up is stopped; 0 = it has none.
     """
 
     max_servers_per_workload: int = 1
@@ -41,6 +49,12 @@ class Capabilities:
     memory_limit: bool = True
     measures: bool = False
     profiles: bool = False
+    profiles_apart: bool = False
+    probes: bool = False
+    keeps_work: bool = False
+    quota_period_seconds: float = 0.0
+    probes_running: bool = False
+    clones: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +97,7 @@ class View:
         accepting: (S,) 1 where new work may be placed.
         residents: (S,) number of workloads placed there.
         copies: (S,) number of profiling runs there.
-        unsettled: (S,) 1 where a resident violates its target: no new work until it does not.
+        unsettled: (S,) 1 where a resident runs off its prediction: no new work until it does not.
         platform: (S,) index of each server's in ``platforms``.
         platforms: Names of all platforms, also of servers that have left.
         loads: The servers by load; ``None`` = only the columns.
@@ -151,12 +165,20 @@ class OffTarget:
         normalized: Performance over target.
         for_seconds: How long it has been above or below its target.
         estimated: The performance is a capacity estimate, by its idle CPU.
+        throttled: Share of the periods of its CPU quota in which that did not last, where that
+            calls for more CPU, also before its target is missed; ``None`` = it does not.
     """
 
     normalized: float
     for_seconds: float
     cpu_seconds_per_second: float | None
     estimated: bool = False
+    throttled: float | None = None
+
+    @property
+    def lacks(self) -> bool:
+        """Whether it needs more, and not less."""
+        return self.normalized < 1 or self.throttled is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +195,7 @@ class Request:
         measurements: By which it was classified.
         note: This placement's newest note; empty = none.
         now: Seconds since the epoch.
+        restarted: Its program has run before, in the same run.
     """
 
     workload: Workload
@@ -184,6 +207,7 @@ class Request:
     measurements: Measurements | None = None
     note: str = ""
     now: float = 0.0
+    restarted: bool = False
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation by a policy that does not size by target.

@@ -5,7 +5,7 @@ target is stated in the user's terms and never as a reservation (Quasar 3.1).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -45,10 +45,17 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """The allocation by a policy that does not size by target."""
+    """The allocation where nothing is sized by target; an elastic part was not stated.
+
+    Attributes:
+        elastic_cpu: The CPU is where it begins; it follows what is measured.
+        elastic_memory: The same of memory.
+    """
 
     cpu_millicpus: int = 1000
     memory_bytes: int = 512 * 1024**2
+    elastic_cpu: bool = False
+    elastic_memory: bool = False
 
 
 class Spread(StrEnum):
@@ -92,6 +99,56 @@ class Profile:
     seconds: float = 8.0
 
 
+class RestartPolicy(StrEnum):
+    """After which ends a program is started again."""
+
+    NEVER = "never"
+    ON_FAILURE = "on-failure"
+    """After any but exit status 0."""
+    ALWAYS = "always"
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """Whether, when and how often a program that has ended is started again.
+
+    Attributes:
+        limit: Most restarts in a row; ``None`` = no limit. A service that ran for ten minutes
+            begins to count again.
+        backoff_seconds: Before the first restart; it doubles with each in a row.
+        never_stated: Its user wrote ``never``: more of the memory that nobody stated is not tried
+            either.
+    """
+
+    policy: RestartPolicy = RestartPolicy.NEVER
+    limit: int | None = 5
+    backoff_seconds: float = 1.0
+    never_stated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """How to see that a program is ready or alive; exactly one of the first four is given.
+
+    Attributes:
+        port: It accepts TCP connections on this port of 127.0.0.1.
+        http: It answers a GET of this URL with a status from 200 to 399.
+        command: Ends with status 0.
+        line: A regular expression; a line of its output matches. For readiness only.
+        every_seconds: Between two attempts.
+        timeout_seconds: After which an attempt has failed.
+        failures: So many in a row, and it is not alive.
+    """
+
+    port: int | None = None
+    http: str | None = None
+    command: tuple[str, ...] | None = None
+    line: str | None = None
+    every_seconds: float = 1.0
+    timeout_seconds: float = 1.0
+    failures: int = 3
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """The program.
@@ -103,6 +160,12 @@ class Run:
         working_directory: Absolute.
         stop_grace_seconds: Between asking it to stop (SIGTERM) and killing it.
         restartable: It may be stopped and started again from its beginning.
+        restart: Whether it is started again when it has ended.
+        ready: When a service may be measured and given load; ``None`` = as soon as it runs.
+        alive: Without it, its program is stopped as failed; ``None`` = while it runs.
+        time_limit_seconds: After its start; then it is stopped as failed.
+        stop_signal: Name of the signal that asks it to stop, without SIG.
+        user: Name of the user to run as, for managers of root; empty = the manager's.
     """
 
     command: tuple[str, ...]
@@ -110,6 +173,17 @@ class Run:
     working_directory: str = "/"
     stop_grace_seconds: float = 10.0
     restartable: bool = False
+    restart: Restart = field(default_factory=Restart)
+    ready: Probe | None = None
+    alive: Probe | None = None
+    time_limit_seconds: float | None = None
+    stop_signal: str = "TERM"
+    user: str = ""
+
+    @property
+    def restart_unstated(self) -> bool:
+        """Whether nobody stated a restart policy, and it is not restarted."""
+        return self.restart.policy is RestartPolicy.NEVER and not self.restart.never_stated
 
 
 class NumberKind(StrEnum):
@@ -184,6 +258,66 @@ class Measure:
 
 
 @dataclass(frozen=True, slots=True)
+class ArrayMember:
+    """One of the workloads that an array stands for.
+
+    Attributes:
+        name: The array's.
+        index: Its own number.
+        at_once: How many of the array may be on servers at the same time; ``None`` = all.
+    """
+
+    name: str
+    index: int
+    at_once: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """The workloads or arrays that it waits for; each by name.
+
+    Attributes:
+        completed: These have ended with exit status 0; one that ends otherwise rejects it.
+        ended: These have ended in any way.
+        ready: These services run and are ready.
+    """
+
+    completed: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    ready: tuple[str, ...] = ()
+
+
+class MissedRun(StrEnum):
+    """What happens to a scheduled run whose time came while there was no manager."""
+
+    RUN = "run"
+    """One run begins as soon as there is a manager, however many were missed."""
+    SKIP = "skip"
+
+
+class OnMiss(StrEnum):
+    """What happens to a workload whose target is expected to be missed wherever it may run."""
+
+    RUN = "run"
+    """It runs where the target is most likely to be kept."""
+    REJECT = "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When a new run of a workload begins.
+
+    Attributes:
+        cron: Five fields: minute, hour, day of month, month, day of week.
+        time_zone: Of the IANA database.
+    """
+
+    cron: str
+    time_zone: str = "UTC"
+    missed: MissedRun = MissedRun.RUN
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """One workload as its user stated it.
 
@@ -193,6 +327,10 @@ class Workload:
         tolerance: The fraction by which the target may be missed and still counts as kept.
         priority: Higher goes first.
         max_cost_per_hour: In the currency of the servers' prices.
+        expected_seconds: How long its user expects it to run; ``None`` = not stated.
+        ttl_after_finished_seconds: How long its record and output are kept after its end; ``None``
+            = as long as there is room for them.
+        on_miss: What happens where its target is expected to be missed wherever it may run.
     """
 
     name: str
@@ -207,6 +345,24 @@ class Workload:
     measure: Measure = field(default_factory=Measure)
     max_cost_per_hour: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    expected_seconds: float | None = None
+    array: ArrayMember | None = None
+    after: After | None = None
+    schedule: Schedule | None = None
+    ttl_after_finished_seconds: float | None = None
+    on_miss: OnMiss = OnMiss.RUN
+
+    def has_same_program(self, other: "Workload") -> bool:
+        """Whether what another runs, and how that is measured, tells about this one, too."""
+        own, others = (
+            (w.type, w.run.command, w.run.env, w.run.working_directory, w.run.user, w.measure)
+            for w in (self, other)
+        )
+        return own == others
+
+    def is_measured_as(self, other: "Workload") -> bool:
+        """Whether measurements of both mean the same, however often they are made."""
+        return self.measure == replace(other.measure, every_seconds=self.measure.every_seconds)
 
     @property
     def best_effort(self) -> bool:

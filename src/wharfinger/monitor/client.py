@@ -16,6 +16,7 @@ from wharfinger.host.processes import kill_orphans
 from wharfinger.model.performance import NoSignal, Sample
 from wharfinger.monitor.messages import Channel, Message, start_peer
 from wharfinger.monitor.meter import HANG_SECONDS, NOTE_BYTES
+from wharfinger.monitor.probes import HealthNews, HealthWord
 from wharfinger.monitor.spec import WatchSpec
 
 log = logging.getLogger(__name__)
@@ -37,11 +38,15 @@ TellNewest = Callable[[Sequence[tuple[Sample, Sample]]], None]
 """Gets each workload's unsmoothed and smoothed sample."""
 
 
+TellHealth = Callable[[str, HealthNews], None]
+"""Gets what is new of a workload's readiness, by its key."""
+
+
 class MeterClient:
     """One meter process, which runs while something is to be measured.
 
     ``add`` registers a callback for a readable descriptor, ``remove`` ends that; ``tell`` gets
-    samples, of all workloads every ``report_seconds``.
+    samples, of all workloads every ``report_seconds``; ``tell_health`` what probes find.
     """
 
     def __init__(
@@ -49,9 +54,12 @@ class MeterClient:
         add: Callable[[int, Callable[[], None]], None],
         remove: Callable[[int], None],
         tell: Callable[[Sequence[Sample]], None],
+        tell_health: TellHealth,
         *,
         report_seconds: float = REPORT_SECONDS,
     ) -> None:
+        self._tell_health = tell_health
+        self._paused: set[str] = set()
         self._add, self._remove, self._tell = add, remove, tell
         self._report_seconds = report_seconds
         self._specs: dict[str, WatchSpec] = {}
@@ -77,21 +85,29 @@ class MeterClient:
         if self._channel is None:
             self._start()
         else:
-            self._send({"watch": [spec.to_json()]})
+            self._send({"watch": [spec.to_json()], "pause": self._pauses()})
 
     def hasten(self, tell_newest: TellNewest | None) -> None:
         """Report all workloads each second, until called with ``None``."""
         self._tell_newest = tell_newest
         self._send({"hasten": tell_newest is not None})
 
+    def pause(self, key: str, *, paused: bool) -> None:
+        """Let its probes rest while it is suspended, for it can't answer them."""
+        if paused == (key in self._paused):
+            return
+        (self._paused.add if paused else self._paused.discard)(key)
+        self._send({"pause": [[key, paused]]})
+
     def forget(self, key: str) -> None:
         """Stop measuring a workload."""
         self._struck.pop(key, None)
+        self._paused.discard(key)
         spec = self._specs.pop(key, None)
         if spec is None:
             return
         self._send({"forget": [key]})
-        if spec.command:
+        if spec.runs_commands:
             kill_commands([key])
 
     def close(self) -> None:
@@ -117,7 +133,11 @@ class MeterClient:
         self._add(ours.fileno(), self._look)
         sound = [spec for key, spec in self._specs.items() if key not in self._struck]
         specs = [spec.to_json() for spec in sound]
-        self._send({"watch": specs, "hasten": self._tell_newest is not None})
+        hasten = self._tell_newest is not None
+        self._send({"watch": specs, "hasten": hasten, "pause": self._pauses()})
+
+    def _pauses(self) -> list[list[str | bool]]:
+        return [[key, True] for key in sorted(self._paused)]
 
     def _send(self, message: Message) -> None:
         try:
@@ -144,6 +164,11 @@ class MeterClient:
                 pairs = msgspec.convert(message["newest"], list[tuple[Sample, Sample]])
                 self._tell_newest(pairs)
             return
+        if "health" in message:
+            for key, word, reason in message["health"]:
+                if key in self._specs and key not in self._paused:
+                    self._tell_health(key, HealthNews(HealthWord(word), reason))
+            return
         samples = msgspec.convert(message["samples"], list[Sample])
         watched = [sample for sample in samples if sample.key in self._specs]
         self._tell([*watched, *self._struck_samples()])
@@ -158,7 +183,7 @@ class MeterClient:
     def _died(self) -> None:
         note = os.pread(self._note, NOTE_BYTES, 0).rstrip(b"\0").decode(errors="replace")
         status = self._end()
-        kill_commands(key for key, spec in self._specs.items() if spec.command)
+        kill_commands(key for key, spec in self._specs.items() if spec.runs_commands)
         self._deaths += 1
         hung = status == -signal.SIGALRM
         # A kill may come at any workload; twice at the same is no coincidence.

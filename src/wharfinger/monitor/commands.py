@@ -22,38 +22,44 @@ _READER = str(Path(__file__).parents[1] / "native" / "wharfinger-reader")
 _NOT_RUN = 127
 
 
-class Command:
-    """One command, run at most once at a time; none of its processes outlives a run."""
+class CommandRun:
+    """One command, run at most once at a time; none of its processes outlives a run.
+
+    ``user`` is who it runs as: uid, gid and groups; empty = as we do.
+    """
 
     def __init__(
         self,
         command: tuple[str, ...],
         env: Mapping[str, str],
         working_directory: str,
-        limit_seconds: float = LIMIT_SECONDS,
+        user: tuple[int, ...] = (),
     ) -> None:
+        self._user = ":".join(map(str, user)) or "-"
         self._command = command
         self._env = dict(env)
         self._working_directory = working_directory
-        self._limit_seconds = limit_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._output = b""
         self._began = 0.0
 
-    def take(self) -> tuple[float, dict[str, float]] | None:
-        """When it began and what it printed, else ``ReaderError``; ``None`` while it runs."""
+    @property
+    def under_way(self) -> bool:
+        """Whether it has begun and has not been found to have ended."""
+        return self._process is not None
+
+    def output(self) -> bytes | None:
+        """What it printed, once it has ended with status 0, else ``ReaderError``; ``None`` before.
+
+        It must have begun.
+        """
         process = self._process
-        if process is None:
-            self._begin()
-            return None
+        assert process is not None
         self._drain(process)
         if process.poll() is None:
-            if time.monotonic() - self._began > self._limit_seconds:
-                self.close()
-                raise ReaderError(f"{self._command[0]} took longer than {self._limit_seconds:g} s")
             return None
         self._drain(process)
-        began, output = self._began, self._output
+        output = self._output
         why_not_run = _complaint(process)
         self.close()
         if why_not_run:
@@ -62,9 +68,7 @@ class Command:
             raise ReaderError(f"{self._command[0]} was ended by signal {process.returncode - 128}")
         if process.returncode != 0:
             raise ReaderError(f"{self._command[0]} ended with status {process.returncode}")
-        printed = numbers(output.decode(errors="replace"))
-        self._begin()
-        return began, printed
+        return output
 
     def close(self) -> None:
         """End the run; the reader gives up on what can't be killed in 2 s."""
@@ -77,11 +81,12 @@ class Command:
             if stream is not None:
                 stream.close()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
+        """Start it; raises ``ReaderError``."""
         self._output, self._began = b"", time.monotonic()
         try:
             self._process = subprocess.Popen(
-                [_READER, str(os.getpid()), *self._command],
+                [_READER, str(os.getpid()), self._user, *self._command],
                 env=self._env,
                 cwd=self._working_directory,
                 stdin=subprocess.DEVNULL,
@@ -100,8 +105,39 @@ class Command:
         with suppress(BlockingIOError):
             while data := os.read(process.stdout.fileno(), MAX_BYTES):
                 self._output = (self._output + data)[-MAX_BYTES:]
-                if time.monotonic() - self._began > self._limit_seconds:
+                if time.monotonic() - self._began > LIMIT_SECONDS:
                     return
+
+
+class Command(CommandRun):
+    """One that prints a number and begins again as soon as that has been taken."""
+
+    def __init__(
+        self,
+        command: tuple[str, ...],
+        env: Mapping[str, str],
+        working_directory: str,
+        limit_seconds: float = LIMIT_SECONDS,
+        *,
+        user: tuple[int, ...] = (),
+    ) -> None:
+        super().__init__(command, env, working_directory, user)
+        self._limit_seconds = limit_seconds
+
+    def take(self) -> tuple[float, dict[str, float]] | None:
+        """When it began and what it printed, else ``ReaderError``; ``None`` while it runs."""
+        if not self.under_way:
+            self.begin()
+            return None
+        output = self.output()
+        if output is None:
+            if time.monotonic() - self._began > self._limit_seconds:
+                self.close()
+                raise ReaderError(f"{self._command[0]} took longer than {self._limit_seconds:g} s")
+            return None
+        began, printed = self._began, numbers(output.decode(errors="replace"))
+        self.begin()
+        return began, printed
 
 
 def _complaint(reader: subprocess.Popen[bytes]) -> str:

@@ -50,6 +50,18 @@ def cpu_seconds(cpu_file: str, root_pid: int) -> float | None:
     return measure_tree(root_pid).cpu_seconds if root_pid else None
 
 
+def throttled_periods(throttle_file: str) -> tuple[int, int] | None:
+    """Periods of its quota so far, and in how many it was stopped; ``None`` = it has no quota."""
+    if not throttle_file:
+        return None
+    with suppress(OSError, ValueError):
+        lines = (line.split() for line in Path(throttle_file).read_text().splitlines())
+        counts = {words[0]: int(words[1]) for words in lines if len(words) == 2}
+        if "nr_periods" in counts and "nr_throttled" in counts:
+            return counts["nr_periods"], counts["nr_throttled"]
+    return None
+
+
 def _open(event: tuple[int, int], pid: int, cpu: int, flags: int) -> int:
     number = _NUMBERS.get(os.uname().machine)
     if number is None:

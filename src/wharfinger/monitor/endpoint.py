@@ -19,10 +19,11 @@ _REDIRECTS = {301, 302, 303, 307, 308}
 
 
 class _Request:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, timeout_seconds: float = LIMIT_SECONDS) -> None:
         self.began = time.monotonic()
         self.result: str | ReaderError | None = None
         self._url = url
+        self._timeout_seconds = timeout_seconds
         self._socket: socket.socket | None = None
         self._over = False
 
@@ -59,7 +60,7 @@ class _Request:
             raise ReaderError("redirects to what is no http URL")
         secure = parts.scheme == "https"
         connect = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        connection = connect(parts.hostname, parts.port, timeout=LIMIT_SECONDS)
+        connection = connect(parts.hostname, parts.port, timeout=self._timeout_seconds)
         try:
             connection.connect()
             self._socket = connection.sock
@@ -81,6 +82,15 @@ class _Request:
         if len(data) > MAX_BYTES:
             raise ReaderError(f"the answer is larger than {MAX_BYTES} bytes")
         return data.decode(errors="replace"), url
+
+
+class StatusRequest(_Request):
+    """One GET whose ``result`` is empty for any status from 200 to 399, which nothing follows."""
+
+    def _read(self, response: http.client.HTTPResponse, url: str) -> tuple[str | None, str]:
+        if not 200 <= response.status < 400:
+            raise ReaderError(f"answers with status {response.status}")
+        return "", url
 
 
 class Endpoint:

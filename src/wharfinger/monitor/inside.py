@@ -1,9 +1,9 @@
-"""Reads an endpoint or a command's number from within a sandbox's namespaces, for the profiler.
+"""Reads an endpoint or a command's number, and probes, from within a sandbox's namespaces.
 
-``Inside`` starts this module as a process, which enters the namespaces of the sandbox's process 1,
-drops the capabilities that the sandbox lacks, and reads with the meter's readers. It ends with its
-parent, its commands with the sandbox. A process with threads (of a library) can't enter, so it must
-import little.
+For the profiler. ``Inside`` starts this module as a process, which enters the namespaces of the
+sandbox's process 1, drops the capabilities that the sandbox lacks, and reads with the meter's
+readers. It ends with its parent, its commands with the sandbox. A process with threads (of a
+library) can't enter, so it must import little.
 """
 
 import os
@@ -39,6 +39,7 @@ class Inside:
 
     def __init__(self, spec: WatchSpec, init_pid: int) -> None:
         self.trouble = ""
+        self.why_not_ready = "not probed yet" if spec.ready or spec.reach else ""
         environment = {**os.environ, **spec.env}
         self._process, ours = start_peer(
             __name__, init_pid, env=environment, stderr=subprocess.DEVNULL
@@ -53,6 +54,7 @@ class Inside:
         with suppress(BlockingIOError):
             while message := self._channel.receive():
                 self.trouble = message.get("trouble", "")
+                self.why_not_ready = message.get("why_not_ready", self.why_not_ready)
                 numbers = message.get("numbers", ())
                 received += [(name, Quantity(what), *rest) for name, what, *rest in numbers]
             self.trouble = self.trouble or "the process that reads inside has ended"
@@ -92,12 +94,15 @@ def _serve(channel: Channel, spec: WatchSpec) -> None:
 
     watch = Watch(spec, hear=hear)
     period_seconds = COMMAND_PERIOD_SECONDS if spec.command else PERIOD_SECONDS
+    told = None
     while True:
+        watch.look_at_health()
         watch.read()
-        trouble = "" if numbers else watch.trouble
-        if numbers or trouble:
-            channel.send({"numbers": numbers, "trouble": trouble})
+        trouble, why = "" if numbers else watch.trouble, watch.health.why_not_ready
+        if numbers or trouble or why != told:
+            channel.send({"numbers": numbers, "trouble": trouble, "why_not_ready": why})
             numbers.clear()
+            told = why
         time.sleep(period_seconds)
 
 

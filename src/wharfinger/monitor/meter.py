@@ -23,6 +23,9 @@ HANG_SECONDS = 10.0
 """A turn that takes longer is taken for a hang."""
 NOTE_BYTES = 256
 
+HealthList = list[tuple[str, *tuple[str, ...]]]
+"""Key, word and reason of each ``HealthNews``."""
+
 
 class Meter:
     """The loop; ``note`` is a descriptor of the note that names the workload that is read now."""
@@ -43,9 +46,11 @@ class Meter:
         while True:
             # With nothing to watch it can't hang, and need not wake.
             signal.setitimer(signal.ITIMER_REAL, HANG_SECONDS if self._watches else 0)
-            wait_ms = max(0.0, due - time.monotonic()) * 1000 if self._watches else None
+            wake = min([due, *(watch.health.due for watch in self._watches.values())])
+            wait_ms = max(0.0, wake - time.monotonic()) * 1000 if self._watches else None
             if poller.poll(wait_ms) and not self._obey():
                 break
+            self._look_at_health()
             now = time.monotonic()
             if self._watches and now >= due:
                 self._turn(now)
@@ -67,6 +72,9 @@ class Meter:
             self._write_note(spec.key)
             self._watches[spec.key] = Watch(spec)
             self._write_note("")
+        for key, paused in message.get("pause", ()):
+            if key in self._watches:
+                self._watches[key].health.pause(paused=paused)
         return True
 
     def _forget(self, key: str) -> None:
@@ -74,13 +82,31 @@ class Meter:
         if watch is not None:
             watch.close()
 
+    def _look_at_health(self) -> None:
+        news: HealthList = []
+        now = time.monotonic()
+        due = [(key, watch) for key, watch in self._watches.items() if now >= watch.health.due]
+        for key, watch in due:
+            self._write_note(key)
+            news += [(key, *each) for each in watch.look_at_health()]
+        if due:
+            self._write_note("")
+        self._tell_health(news)
+
+    def _tell_health(self, news: HealthList) -> None:
+        if news:
+            self._channel.send({"health": news})
+
     def _turn(self, now: float) -> None:
+        silent: HealthList = []
         for key, watch in self._watches.items():
             if now >= watch.due:
                 watch.due = now + watch.spec.every_seconds - PERIOD_SECONDS / 2
                 self._write_note(key)
                 watch.sample()
+                silent += [(key, *each) for each in watch.look_at_load()]
         self._write_note("")
+        self._tell_health(silent)
         if self._hastened and self._watches:
             both = [(watch.newest(), watch.report()) for watch in self._watches.values()]
             self._channel.send({"newest": msgspec.to_builtins(both)})

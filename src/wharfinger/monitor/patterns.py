@@ -41,13 +41,28 @@ def limited(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, former)
 
 
+def any_matches(regex: str, lines: Sequence[str], limit_seconds: float = LIMIT_SECONDS) -> bool:
+    """Whether a line matches somewhere; ``TookTooLong``: the pattern backtracks too much.
+
+    >>> any_matches("ready to accept", ["loading", "server is ready to accept connections"])
+    True
+    """
+    pattern = _compile(regex)
+    with limited(limit_seconds):
+        return any(pattern.search(line[:MAX_LINE_CHARACTERS]) for line in lines)
+
+
+def _compile(regex: str) -> re.Pattern[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return re.compile(regex)
+
+
 class LinePattern:
     """A workload's pattern, and how to read what it finds."""
 
     def __init__(self, regex: str) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self._regex = re.compile(regex)
+        self._regex = _compile(regex)
         named = {name for name in self._regex.groupindex if name in NAMED_NUMBERS}
         self._groups: dict[str, int | str] = {name: name for name in named} or {NUMBER: 1}
 

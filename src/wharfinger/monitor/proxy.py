@@ -1,4 +1,4 @@
-"""CPU time and instructions, and whether they may stand for the workload's own metric.
+"""CPU time, throttling and instructions, and whether these may stand for the workload's own metric.
 
 They say how busy a program is, not how well it does. So a proxy is compared with the target's own
 metric by rank (Spearman); one that passes stands for the metric while that is silent.
@@ -80,6 +80,7 @@ class Proxies:
     def __init__(self, spec: WatchSpec) -> None:
         self._spec = spec
         self._cpu = Counter()
+        self._periods, self._throttled = Counter(), Counter()
         self._instructions = Counter()
         self._useful = 0.0
         self._last_counts: list[float] | None = None
@@ -97,6 +98,9 @@ class Proxies:
         used = counters.cpu_seconds(self._spec.cpu_file, self._spec.supervisor_pid)
         if used is not None:
             self._cpu.observe(now, used)
+        if (counts := counters.throttled_periods(self._spec.throttle_file)) is not None:
+            self._periods.observe(now, counts[0])
+            self._throttled.observe(now, counts[1])
         self._count_instructions(now)
         proxy = self._proxy.rate
         if metric is not None and proxy.seen_at is not None:
@@ -134,6 +138,10 @@ class Proxies:
                 trusted = checked and self._check.trusted
                 source = f"{name} (proxy)"
                 readings[quantity] = Reading(counter.rate.value, source, trusted, correlation)
+        if self._throttled.rate.is_fresh(now):
+            periods = self._periods.rate.value
+            share = min(self._throttled.rate.value / periods, 1.0) if periods > 0 else 0.0
+            readings[Quantity.THROTTLED] = Reading(share, "CPU quota", trusted=False)
         return readings
 
     def stand_in(self, quantity: Quantity) -> Reading | None:

@@ -13,6 +13,9 @@ LINES, HTTP, COMMAND = "progress lines", "HTTP endpoint", "command"
 Hear = Callable[[str, Quantity, float, float, bool], None]
 """Gets each number as it was read: source, quantity, time, number, whether it counts work done."""
 
+BUFFERED = "if it buffers its output, run it under stdbuf -oL"
+"""Follows why nothing came from lines, where they come in lumps or a busy program prints none."""
+
 _QUANTITIES = {
     "rate": Quantity.RATE,
     "throughput": Quantity.THROUGHPUT,
@@ -25,7 +28,10 @@ class ReaderError(Exception):
 
 
 class ReadingSource:
-    """What one reader has said, smoothed; ``trouble`` is why it reads nothing now."""
+    """What one reader has said, smoothed; ``trouble`` is why it reads nothing now.
+
+    ``has_lines``: it has read lines, whether or not they match.
+    """
 
     def __init__(self, name: str, spec: WatchSpec, hear: Hear | None = None) -> None:
         self.name = name
@@ -33,7 +39,18 @@ class ReadingSource:
         self.levels: dict[Quantity, Level] = {}
         self.done = Counter()
         self.trouble = ""
+        self.has_lines = False
         self._spec = spec
+
+    def forget(self) -> None:
+        """Begin anew: what it said is no performance of now."""
+        self.levels, self.done, self.trouble, self.has_lines = {}, Counter(), "", False
+
+    @property
+    def said_at(self) -> float | None:
+        """When it gave its newest number; ``None`` = it gave none."""
+        times = [level.seen_at for level in self.levels.values() if level.seen_at is not None]
+        return max([*times, *([self.done.last[0]] if self.done.last else [])], default=None)
 
     def observe(self, now: float, numbers: dict[str, float], *, is_counter: bool) -> None:
         """Take in numbers by the names of their groups."""
@@ -111,7 +128,8 @@ class ReadingSource:
             return f"{self.name}: one number only, a rate needs two"
         if self.has_value and quantity is Quantity.LATENCY and not self._spec.reads_histogram:
             return f"{self.name}: no latency; a number named latency_ms or a histogram tells it"
-        return f"nothing from {self.name} yet"
+        nothing = f"nothing from {self.name} yet"
+        return f"{nothing}: no line of its output matches the regex" if self.has_lines else nothing
 
     def _why_no_end(self, now: float) -> str:
         if self._spec.total is None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 import msgspec
 
 from wharfinger.model.performance import Quantity
-from wharfinger.model.workload import MetricKind, NumberKind, Workload, WorkloadType
+from wharfinger.model.workload import MetricKind, NumberKind, Probe, Workload, WorkloadType
 
 DEFAULT_PERCENTILE = 99.0
 LOAD = "load generator's report"
@@ -20,6 +20,7 @@ class WatchSpec:
     Attributes:
         supervisor_pid: Root of its processes; 0 = unknown.
         cpu_file, perf_group: Its cgroup's count of CPU time; its cgroup for perf counters.
+        throttle_file: Its cgroup's count of the periods in which its quota did not last.
         main: The quantity that a plain number stands for.
         wanted: The quantities that its target needs.
         total: Work when all is done.
@@ -29,7 +30,10 @@ class WatchSpec:
         load_file: The one file of its lines, instead of ``load_runs``.
         metric: In the answer of ``url``; empty = the answer is a number.
         command: Prints a number, in ``env`` and ``working_directory``.
+        user: Who commands run as: uid, gid and groups; empty = as we do.
         limits: The target's bounds, with its tolerance; a sample beyond one is reported at once.
+        ready, alive: Its probes; their commands run in ``env`` and ``working_directory``.
+        reach: A URL whose host must accept connections before there is load; without ``ready``.
     """
 
     key: str
@@ -37,6 +41,7 @@ class WatchSpec:
     supervisor_pid: int = 0
     cpu_file: str = ""
     perf_group: str = ""
+    throttle_file: str = ""
     main: Quantity = Quantity.RATE
     wanted: tuple[Quantity, ...] = ()
     percentile: float = DEFAULT_PERCENTILE
@@ -54,13 +59,23 @@ class WatchSpec:
     command_is_counter: bool = False
     env: dict[str, str] = field(default_factory=dict)
     working_directory: str = "/"
+    user: tuple[int, ...] = ()
     every_seconds: float = 1.0
     limits: dict[Quantity, float] = field(default_factory=dict)
+    ready: Probe | None = None
+    alive: Probe | None = None
+    reach: str = ""
 
     @property
     def measured(self) -> bool:
         """Whether it has a metric of its own."""
         return bool(self.regex or self.load_regex or self.url or self.command)
+
+    @property
+    def runs_commands(self) -> bool:
+        """Whether measuring or probing it starts processes."""
+        probes = [probe for probe in (self.ready, self.alive) if probe is not None]
+        return bool(self.command) or any(probe.command is not None for probe in probes)
 
     @property
     def reads_histogram(self) -> bool:
@@ -102,6 +117,9 @@ def spec_of(where: WatchSpec, workload: Workload) -> WatchSpec:
         working_directory=workload.run.working_directory,
         every_seconds=measure.every_seconds,
         limits=limits_of(workload),
+        ready=workload.run.ready,
+        alive=workload.run.alive,
+        reach=http.url if http and load_runs and workload.run.ready is None else "",
     )
 
 

@@ -7,23 +7,44 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from wharfinger.errors import NotFound
+from wharfinger.host.run_dir import read_run
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.workload import MetricKind
 from wharfinger.monitor import prometheus
 from wharfinger.monitor.commands import Command
+from wharfinger.monitor.counters import cpu_seconds
 from wharfinger.monitor.endpoint import Endpoint
+from wharfinger.monitor.patience import LoadPatience
 from wharfinger.monitor.patterns import LIMIT_SECONDS, NUMBER, LinePattern, TookTooLong
+from wharfinger.monitor.probes import Health, HealthNews, HealthWord
 from wharfinger.monitor.proxy import Proxies
-from wharfinger.monitor.source import COMMAND, HTTP, LINES, Hear, ReaderError, ReadingSource
+from wharfinger.monitor.smoothing import STALE_SECONDS
+from wharfinger.monitor.source import (
+    BUFFERED,
+    COMMAND,
+    HTTP,
+    LINES,
+    Hear,
+    ReaderError,
+    ReadingSource,
+)
 from wharfinger.monitor.spec import LOAD, WatchSpec
 from wharfinger.monitor.streams import FileStream, LoadStream, OutputStream
 
 MISSING_REPORT_SECONDS = 1.0
 """Between two reports of a workload that misses its target."""
+BUSY_CPUS, BUSY_SECONDS = 0.05, 1.0
+"""CPUs that a program keeps busy, or a load generator's CPU time, to wonder why it is silent."""
+
+LineReader = FileStream | LoadStream | OutputStream
 
 
 class Watch:
-    """One workload; ``hear`` gets each number that a reader of its own metric reads."""
+    """One workload; ``hear`` gets each number that a reader of its own metric reads.
+
+    While its ``health`` says that it is not ready, nothing is read of its performance.
+    """
 
     def __init__(
         self, spec: WatchSpec, clock: Callable[[], float] = time.monotonic, hear: Hear | None = None
@@ -34,46 +55,52 @@ class Watch:
         self.missing_reported = False
         self.reported_at = clock()
         self.due = clock()
+        self.health = Health(spec, clock)
+        self._began = clock()
         self._clock = clock
         self._readers: list[tuple[ReadingSource, Callable[[ReadingSource], None]]] = []
+        self._streams: dict[str, LineReader] = {}
+        self._patience = LoadPatience()
         self._buckets: dict[float, float] | None = None
         self._proxies = Proxies(spec)
-        self._closers = [self._proxies.close]
+        self._closers = [self._proxies.close, self.health.close]
         self._add_readers()  # What users see comes first.
 
     def _add_readers(self) -> None:
         spec = self.spec
         if spec.load_regex and (spec.load_runs or spec.load_file):
             runs, file = LoadStream(Path(spec.load_runs)), FileStream(Path(spec.load_file))
-            lines = file.read if spec.load_file else runs.read
-            self._add_lines(LOAD, lines, spec.load_regex, False)
+            self._add_lines(LOAD, file if spec.load_file else runs, spec.load_regex, False)
         if spec.url:
             endpoint = Endpoint(spec.url)
             self._closers.append(endpoint.close)
             self._add(HTTP, lambda source: self._read_endpoint(endpoint, source))
         if spec.regex:
-            path = Path(spec.file) if spec.file else None
-            read = FileStream(path).read if path else OutputStream(Path(spec.run_dir)).read
-            self._add_lines(LINES, read, spec.regex, spec.regex_is_counter)
+            output = OutputStream(Path(spec.run_dir))
+            lines = FileStream(Path(spec.file)) if spec.file else output
+            self._add_lines(LINES, lines, spec.regex, spec.regex_is_counter)
         if spec.command:
-            command = Command(spec.command, spec.env, spec.working_directory)
+            command = Command(spec.command, spec.env, spec.working_directory, user=spec.user)
             self._closers.append(command.close)
             self._add(COMMAND, lambda source: self._read_command(command, source))
 
     def _add(self, name: str, read: Callable[[ReadingSource], None]) -> None:
         self._readers.append((ReadingSource(name, self.spec, self._hear), read))
 
-    def _add_lines(
-        self, name: str, read: Callable[[], list[str]], regex: str, is_counter: bool
-    ) -> None:
+    def _add_lines(self, name: str, stream: LineReader, regex: str, is_counter: bool) -> None:
         pattern: LinePattern | None = LinePattern(regex)
+        self._streams[name] = stream
 
         def take(source: ReadingSource) -> None:
             nonlocal pattern
             if pattern is None:
                 return
+            lines = stream.read()
+            if self.health.why_not_ready:
+                return  # What it says before it is ready is no performance.
+            source.has_lines |= bool(lines)
             try:
-                numbers = pattern.newest(read())
+                numbers = pattern.newest(lines)
             except TookTooLong:
                 pattern = None  # it would take so long again, and delay the others
                 source.trouble = f"the pattern took longer than {LIMIT_SECONDS:g} s"
@@ -93,9 +120,47 @@ class Watch:
         now = self._clock()
         self._proxies.sample(now, self._newest_metric(now))
 
+    def look_at_health(self) -> list[HealthNews]:
+        """What is new of its probes and, as far as it is ready, of its load generator."""
+        news = self.health.look()
+        if any(each.word is HealthWord.UNREADY for each in news):
+            self._buckets = None
+            for source, _ in self._readers:
+                source.forget()
+        return news
+
+    def look_at_load(self) -> list[HealthNews]:
+        """Whether its load generator is silent; once for each of its runs."""
+        runs = self._streams.get(LOAD)
+        if not isinstance(runs, LoadStream):
+            return []
+        now, ready = self._clock(), not self.health.why_not_ready
+        said_at = next(source.said_at for source, _ in self._readers if source.name == LOAD)
+        silent = self._patience.lost_after(now, runs.number, said_at, ready=ready)
+        if silent is None:
+            return []
+        reason = f"it said nothing that matches for {silent:.0f} s"
+        if self._seems_buffered(LOAD):
+            reason += f"; {BUFFERED}"
+        return [HealthNews(HealthWord.SILENT_LOAD, reason)]
+
+    def _seems_buffered(self, name: str) -> bool:
+        stream = self._streams.get(name)
+        if stream is None or stream.growth.in_lumps:
+            return stream is not None
+        if stream.growth.begun or self._clock() - self._began < STALE_SECONDS:
+            return False
+        if isinstance(stream, LoadStream):
+            used = load_cpu_seconds(stream.run_dir)
+            return used is not None and used > BUSY_SECONDS
+        cpu = self._proxies.readings(self._clock()).get(Quantity.CPU)
+        return isinstance(stream, OutputStream) and cpu is not None and cpu.value > BUSY_CPUS
+
     def read(self) -> None:
         """Read its own metrics once, without proxies."""
         for source, read in self._readers:
+            if self.health.why_not_ready and source.name in (HTTP, COMMAND):
+                continue
             try:
                 read(source)
             except ReaderError as error:
@@ -179,6 +244,8 @@ class Watch:
 
     def _readings(self, now: float, *, smoothed: bool = True) -> dict[Quantity, Reading]:
         readings: dict[Quantity, Reading] = {}
+        if self.health.why_not_ready:
+            return readings
         for source, _ in reversed(self._readers):
             readings.update(source.readings(now, smoothed=smoothed))
         return readings
@@ -192,8 +259,13 @@ class Watch:
         """Why there is no number of a quantity, for people."""
         if not self._readers:
             return "its manifest does not say how to measure it: write spec.measure"
+        if self.health.why_not_ready:
+            return f"not ready: {self.health.why_not_ready}"
         now = self._clock()
-        reasons = (source.why_silent(now, quantity) for source, _ in self._readers)
+        reasons = [source.why_silent(now, quantity) for source, _ in self._readers]
+        quiet = [source.name for source, _ in self._readers if not source.readings(now)]
+        if any(map(self._seems_buffered, quiet)):
+            reasons.append(BUFFERED)
         return "; ".join(dict.fromkeys(reasons))
 
     def report(self) -> Sample:
@@ -203,12 +275,24 @@ class Watch:
         silent = {}
         for quantity in self.spec.wanted or ((self.spec.main,) if self.spec.measured else ()):
             if quantity not in readings:
-                estimate = self._proxies.stand_in(quantity)
+                stands_in = not self.health.why_not_ready
+                estimate = self._proxies.stand_in(quantity) if stands_in else None
                 if estimate is None:
                     silent[quantity] = NoSignal(self.why_silent(quantity))
                 else:
                     readings[quantity] = estimate
         return Sample(self.spec.key, readings, silent)
+
+
+def load_cpu_seconds(run_dir: Path | None) -> float | None:
+    """CPU time of what runs in a run directory; ``None`` = unknown."""
+    if run_dir is None:
+        return None
+    try:
+        supervisor = read_run(run_dir).supervisor
+    except NotFound:
+        return None
+    return cpu_seconds("", supervisor.pid) if supervisor else None
 
 
 def is_beyond(quantity: Quantity, value: float, limit: float) -> bool:

@@ -8,8 +8,10 @@ in ``native/``; each kernel has a ``.pyi`` here and a reference in Python or Num
 from wharfinger.native._conditional import Conditional
 from wharfinger.native._contention import Contention
 from wharfinger.native._events import EventLoop
+from wharfinger.native._harmony import HarmonyIndex
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
+from wharfinger.native._pairs import pair_drops, pair_shortfalls
 from wharfinger.native._scan import least_loaded, next_in_turn
 from wharfinger.native._sizing import add_drop, add_exceeded, first_enough
 
@@ -17,6 +19,7 @@ __all__ = [
     "Conditional",
     "Contention",
     "EventLoop",
+    "HarmonyIndex",
     "LoadIndex",
     "Mixtures",
     "add_drop",
@@ -25,4 +28,6 @@ __all__ = [
     "ibench_path",
     "least_loaded",
     "next_in_turn",
+    "pair_drops",
+    "pair_shortfalls",
 ]

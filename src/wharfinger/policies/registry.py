@@ -6,6 +6,7 @@ path, ``quasar[adaptation.busy=0.8]``. Only this module asks for a policy's name
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from enum import StrEnum
 from typing import Any
 
 from wharfinger.contention.by_pair import ByPair, PairSettings
@@ -20,6 +21,12 @@ from wharfinger.policies.adaptation.slack import TargetSettings
 from wharfinger.policies.admission.fifo import Fifo, FifoSettings
 from wharfinger.policies.placement.autoscale import Autoscale
 from wharfinger.policies.placement.least_loaded import LeastLoaded, ReservationPlacement
+from wharfinger.policies.placement.paragon import Paragon, ParagonSettings
+from wharfinger.policies.placement.paragon_oblivious import (
+    HeterogeneityOblivious,
+    HeterogeneityObliviousSettings,
+    InterferenceOblivious,
+)
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.random_choice import DrawSettings, RandomChoice
 from wharfinger.policies.placement.resizing import Feedback, ResizeSettings
@@ -68,6 +75,13 @@ POLICIES: dict[str, Bundle] = {
     "quasar": Bundle(
         Part(Quasar, QuasarSettings), contention="combined", estimates=True, needs_measurements=True
     ),
+    "paragon": Bundle(Part(Paragon, ParagonSettings), contention="combined", estimates=True),
+    "heterogeneity-oblivious": Bundle(
+        Part(HeterogeneityOblivious, HeterogeneityObliviousSettings),
+        contention="combined",
+        estimates=True,
+    ),
+    "interference-oblivious": Bundle(Part(InterferenceOblivious), estimates=True),
     "least-loaded": Bundle(Part(LeastLoaded)),
     "round-robin": Bundle(Part(RoundRobin)),
     "feedback": Bundle(Part(Feedback, ResizeSettings), needs_measurements=True),
@@ -279,4 +293,6 @@ def _value(default: Any, name: str, text: str, spec: str) -> Any:
         kind = {bool: "true or false", int: "a whole number", float: "a number"}.get(
             type(default), "a word"
         )
+        if isinstance(default, StrEnum):
+            kind = f"one of {', '.join(type(default))}"
         raise InvalidInput(f"{spec}: {name}={text!r} is not {kind}") from error

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from wharfinger.catalog.known_files import load_known
-from wharfinger.classification.classifier import Classifier
+from wharfinger.classification.classifier import Classifications, Classifier
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.core.events import ManagerStarted
 from wharfinger.core.pipeline import Core, Mode
@@ -19,9 +19,10 @@ from wharfinger.core.ports import Port, Service
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import ManagerState
 from wharfinger.engines.base import Engine
-from wharfinger.errors import InvalidInput
+from wharfinger.errors import InvalidInput, NewerState
 from wharfinger.policies.registry import bundle_of, make_policy, policy_in
 from wharfinger.runtime.classifying import ClassifierService
+from wharfinger.runtime.compatibility import newest_version, refuse_newer_snapshot
 from wharfinger.runtime.learning import LearningClassifier
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.runtime.state_directory import StateDirectory
@@ -38,7 +39,7 @@ class Options:
         policy: Name in ``wharfinger.policies.registry``, perhaps with settings in brackets.
         admission: Another part than the policy's own; empty = its own. So with ``adaptation``,
             ``contention`` and ``provisioning``.
-        mode: ``act`` or ``recommend``.
+        mode: ``act``, ``recommend`` or ``recommend-cold``.
         confidence: With which a target must be reached.
         known: Directory of known programs; ``None`` = the site's, else those that are shipped.
         accept_loss: Start empty if the event log can't be saved at all.
@@ -96,6 +97,7 @@ def assemble(
 
     Raises:
         InvalidInput: An option has an unknown value.
+        NewerState: A newer version wrote the event log.
         StoreDamaged: Nothing of the event log can be saved, and that was not accepted.
         Unavailable: The disk or another process keeps the event log from being opened.
     """
@@ -114,7 +116,9 @@ def assemble(
     learns = None
     if classifier is not None:
         classifier.classifier.shape()  # Now: no workload waits yet.
-        policy = replace(policy, estimation=JointPlanner(classifier.classifier.classifications))
+        made = classifier.classifier.classifications
+        planner = JointPlanner(made, needs=policy.profiling)
+        policy = replace(policy, estimation=planner)
         service = ClassifierService(classifier)
         behind[Port.CLASSIFIER], learns = service, service.learn
 
@@ -122,7 +126,12 @@ def assemble(
         return Core(policy, state=state, mode=mode)
 
     try:
+        refuse_newer_snapshot(store)
         return Runtime(make_manager, engine, store, clock, services=behind, learns=learns)
+    except NewerState as error:
+        reason = f"--state: {directory.path}: {error}, as {newest_version(store)} wrote it"
+        store.close()
+        raise NewerState(f"{reason}; start that version, or name another directory") from None
     except BaseException:
         store.close()
         raise
@@ -161,13 +170,14 @@ def core_of(options: Options) -> Callable[[ManagerStarted, ManagerState | None],
     mode = _mode(options)
 
     @cache
-    def planner() -> JointPlanner:
-        return JointPlanner(Classifier(load_known(options.known).matrices).classifications)
+    def made() -> Classifications:
+        return Classifier(load_known(options.known).matrices).classifications
 
     def make(started: ManagerStarted, state: ManagerState | None) -> Core:
         policy = _policy(options, started)
         if bundle_of(started.policy).estimates:
-            policy = replace(policy, estimation=planner())
+            planner = JointPlanner(made(), needs=policy.profiling)
+            policy = replace(policy, estimation=planner)
         return Core(policy, state=state, mode=mode)
 
     return make

@@ -136,7 +136,7 @@ class LearningClassifier:
         try:
             refit.write_matrices(self._handed, directory)
             self._child = subprocess.Popen(
-                [*command, "--estimator", self._estimator],
+                [*command, "--estimator", self._estimator, "--manager", str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},

@@ -86,11 +86,14 @@ def fit(directory: Path, estimator: str, seed: int = 0) -> Path:
 
 def main() -> None:
     """The child's main program; it ends with the manager."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     parser = argparse.ArgumentParser(prog="python -m wharfinger.runtime.refit")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--estimator", required=True)
+    parser.add_argument("--manager", type=int, required=True, help="its process")
     given = parser.parse_args()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != given.manager:
+        return  # It ended before that was asked for.
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     with suppress(OSError):

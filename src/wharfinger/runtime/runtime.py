@@ -8,7 +8,6 @@ backlog, and requests are refused.
 
 import logging
 import secrets
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,14 +17,30 @@ from wharfinger import __version__
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
+from wharfinger.core.lifecycle import Phase
 from wharfinger.core.loop import Loop, Perform
 from wharfinger.core.pipeline import Core
 from wharfinger.core.ports import OF_AN_ENGINE, Port, Service
-from wharfinger.core.state import SCHEMA, ManagerState
+from wharfinger.core.state import SCHEMA, ManagerState, WorkloadRecord
 from wharfinger.engines.base import Engine
-from wharfinger.errors import Conflict, EngineFault, Unavailable, WharfingerError
+from wharfinger.errors import (
+    Conflict,
+    EngineFault,
+    InvalidInput,
+    NotFound,
+    Unavailable,
+    WharfingerError,
+)
 from wharfinger.model.profile import Measurements
 from wharfinger.model.workload import Workload
+from wharfinger.runtime.requests import (
+    Acknowledgement,
+    RequestOutcome,
+    application,
+    check_dependencies,
+    check_update,
+    submission,
+)
 from wharfinger.store.base import NewEntry, Store
 
 log = logging.getLogger(__name__)
@@ -33,14 +48,6 @@ log = logging.getLogger(__name__)
 RETRY_SECONDS = 1.0
 MakeManager = Callable[[ManagerState | None], Core]
 Learns = Callable[[Workload, Measurements], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledgement:
-    """A workload is on disk and will not be lost; not ``created`` = it was submitted before."""
-
-    name: str
-    created: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,25 +206,62 @@ class Runtime:
 
     # --- requests --------------------------------------------------------------------------
 
-    def submit(self, workloads: Sequence[Workload]) -> list[Acknowledgement]:
+    def check(self, workloads: Sequence[Workload], *, once: bool = False) -> list[Acknowledgement]:
+        """What ``submit`` would do with these; raises as it does."""
+        check_dependencies(self.manager, workloads)
+        answers = [submission(self.manager, workload, once=once) for workload in workloads]
+        answered = zip(workloads, answers, strict=True)
+        self._check_programs([workload for workload, answer in answered if answer.created])
+        return answers
+
+    def _check_programs(self, workloads: Iterable[Workload]) -> None:
+        """Refuse a program that the engine can't run, for certain.
+
+        Of an array, whose members run the same, the first is asked about.
+        """
+        asked = set()
+        for workload in workloads:
+            program = workload.array.name if workload.array else workload.name
+            if program not in asked and (why := self.engine.check(workload)):
+                raise InvalidInput(f"workload {workload.name!r}: {why}")
+            asked.add(program)
+
+    def submit(self, workloads: Sequence[Workload], *, once: bool = False) -> list[Acknowledgement]:
         """Submit workloads, all or none. On return they are on disk.
 
+        One that has ended begins a new run. With ``once`` it does not: a submission whose answer
+        was lost may be repeated.
+
         Raises:
-            Conflict: A name is taken by another workload.
+            Conflict: A name is taken by another workload that has not ended.
+            InvalidInput: It depends on what is not there, or can't run here for certain.
             OutOfSpace: Free disk is below the floor.
         """
-        for name, times in Counter(workload.name for workload in workloads).items():
-            if times > 1:
-                raise Conflict(f"workload {name!r} stands {times} times in one request")
-        acknowledgements = [
-            Acknowledgement(w.name, created=self.manager.check_submission(w)) for w in workloads
-        ]
+        acknowledgements = self.check(workloads, once=once)
         answered = zip(workloads, acknowledgements, strict=True)
-        new = [ev.WorkloadSubmitted(workload) for workload, answer in answered if answer.created]
-        if new:
-            self.store.check_room()
-            self._attempt(new)
+        self._take([ev.WorkloadSubmitted(workload) for workload, a in answered if a.created])
         return acknowledgements
+
+    def apply(
+        self, workloads: Sequence[Workload], *, dry_run: bool = False
+    ) -> list[Acknowledgement]:
+        """Create, update or replace workloads so that they are as stated, all or none.
+
+        What has ended otherwise than completed runs again. Raises as ``submit``, also for a
+        ``dry_run``, which changes nothing.
+        """
+        check_dependencies(self.manager, workloads)
+        planned = [application(self.manager, workload) for workload in workloads]
+        answered = zip(workloads, planned, strict=True)
+        self._check_programs([workload for workload, (_, events) in answered if events])
+        if not dry_run:
+            self._take([event for _, events in planned for event in events])
+        return [acknowledgement for acknowledgement, _ in planned]
+
+    def _take(self, events: Sequence[ev.ClientRequest]) -> None:
+        if events:
+            self.store.check_room()
+            self._attempt(events)
 
     def update(self, workload: Workload) -> None:
         """Change the target of a live workload, or what it may use.
@@ -227,24 +271,93 @@ class Runtime:
             Conflict: It has ended, or the change needs another program.
             OutOfSpace: It could not be logged.
         """
-        self.manager.check_update(workload)
+        check_update(self.manager, workload)
         if self.manager.find(workload.name).workload != workload:
             self._attempt([ev.WorkloadUpdated(workload)])
 
     def delete(self, name: str) -> str:
-        """Stop a live workload (``stopping``), or forget an ended one (``deleted``).
+        """Stop what lives (``stopping``), and forget it; or only forget it (``deleted``).
+
+        The name of an array means all of its members. So it does below.
 
         Raises:
             NotFound: There is no such workload.
             OutOfSpace: It could not be logged.
         """
-        record = self.manager.find(name)
-        if record.ended:
-            self._attempt([ev.WorkloadForgotten(name)], urgent=True)
-            return "deleted"
-        if not record.revoking:
-            self._attempt([ev.WorkloadRevoked(name)], urgent=True)
-        return "stopping"
+        members = self.manager.members(name)
+        live = [record for record in members if not record.ended]
+        self._each(ev.WorkloadForgotten, [record for record in members if record.ended])
+        revoked = [r.name for r in live if not (r.revoking and r.forget) or r.resubmitted]
+        self._attempt([ev.WorkloadRevoked(name, forget=True) for name in revoked], urgent=True)
+        return "stopping" if live else "deleted"
+
+    def stop(self, name: str) -> str:
+        """Stop what lives (``stopping``), or do nothing (``ended``); records and output stay.
+
+        Raises as ``delete``.
+        """
+        live = [record for record in self.manager.members(name) if not record.ended]
+        self._each(ev.WorkloadRevoked, [r for r in live if not r.revoking or r.resubmitted])
+        return "stopping" if live else "ended"
+
+    def restart(self, name: str) -> str:
+        """Stop its program and start it again (``restarting``); an ended one ``runs-again``.
+
+        Raises as ``delete``, and ``Conflict`` where it is being stopped.
+        """
+        members = self.manager.members(name)
+        for record in members:
+            if record.revoking and not record.ended:
+                raise Conflict(f"workload {record.name!r} is being stopped; wait for its end")
+        ended = [record for record in members if record.ended]
+        live = [record for record in members if not record.ended]
+        self._take([ev.WorkloadSubmitted(record.workload) for record in ended])
+        self._each(ev.RestartRequested, live)
+        return "restarting" if live else RequestOutcome.RUNS_AGAIN
+
+    def suspend(self, name: str) -> None:
+        """Give it no CPU time, or, while it waits, no place, until it is resumed.
+
+        Raises as ``delete``, and ``Conflict`` where it has ended or the engine can't.
+        """
+        if not self.manager.state.capabilities.suspend:
+            raise Conflict("this engine can't suspend workloads")
+        self._each(ev.SuspendRequested, [r for r in self._live(name) if not r.paused])
+
+    def resume(self, name: str) -> None:
+        """End a suspension by its user, or by the manager. Raises as ``suspend``."""
+        suspended = [r for r in self._live(name) if r.paused or r.phase is Phase.SUSPENDED]
+        self._each(ev.ResumeRequested, suspended)
+
+    def cordon(self, server: str, *, drain: bool = False, reason: str = "") -> None:
+        """Place nothing new on a server; ``drain`` = migrate what may be restarted, too.
+
+        Raises:
+            NotFound: There is no such server.
+        """
+        if server not in self.manager.state.servers:
+            raise NotFound(f"no server {server!r}")
+        self._attempt([ev.ServerCordoned(server, drain, reason)], urgent=True)
+
+    def uncordon(self, server: str) -> None:
+        """Place new work on a server again. Raises as ``cordon``."""
+        if server in self.manager.state.cordoned:
+            self._attempt([ev.ServerUncordoned(server)], urgent=True)
+        elif server not in self.manager.state.servers:
+            raise NotFound(f"no server {server!r}")
+
+    def _live(self, name: str) -> list[WorkloadRecord]:
+        members = self.manager.members(name)
+        live = [record for record in members if not record.ended and not record.revoking]
+        if not live:
+            raise Conflict(f"workload {name!r} has ended ({members[0].phase})")
+        return live
+
+    def _each(
+        self, request: Callable[[str], ev.ClientRequest], records: Sequence[WorkloadRecord]
+    ) -> None:
+        if records:
+            self._attempt([request(record.name) for record in records], urgent=True)
 
     # --- the one way in ------------------------------------------------------------------------
 
@@ -358,4 +471,6 @@ def _not_performed(action: act.Action, error: EngineFault) -> list[ev.Report]:
             return [ev.ResizeFailed(key, str(error), placements)]
         case act.ProfileWorkload(key=key):
             return [ev.ProfilingFailed(key, str(error))]
+        case act.ProbeWorkload(key=key, number=number):
+            return [ev.WorkloadProbed(key, number, Measurements(), str(error))]
     return []

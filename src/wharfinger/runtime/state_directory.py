@@ -75,9 +75,16 @@ class StateDirectory:
 
         Raises:
             Conflict: A live manager has it.
+            InvalidInput: Nothing can be written there.
         """
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        lock = os.open(self.path / "lock", flags, 0o600)
+        try:
+            lock = os.open(self.path / "lock", flags, 0o600)
+        except OSError as error:
+            raise InvalidInput(
+                f"--state: {self.path / 'lock'}: {error.strerror}; "
+                "name a directory that can be written to"
+            ) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Servers, platforms and queues as the API shows them.
+"""Servers and platforms as the API shows them.
 
 Called by ``routes_cluster`` and ``metrics``; reads the manager's state only.
 """
@@ -12,7 +12,7 @@ from pydantic import Field
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Core
 from wharfinger.core.state import WorkloadRecord
-from wharfinger.service.models import ApiModel, Cpus, span_seconds
+from wharfinger.service.models import ApiModel, Cpus
 from wharfinger.service.workloads import WorkloadModel, residents, workload
 
 _S = TypeVar("_S", bound="ServerModel")
@@ -41,6 +41,9 @@ class ServerModel(ApiModel):
     name: str
     platform: str
     accepting: bool = Field(description="Whether new work may be placed.")
+    cordoned: bool = Field(description="An operator wants no new work there.")
+    draining: bool = Field(description="Restartable residents are migrated away, too.")
+    cordon_reason: str = Field(description="The operator's words; may be empty.")
     cpus: Cpus = Field(validation_alias="cpu_millicpus", description="CPUs that may be allocated.")
     cpus_allocated: Cpus
     memory_bytes: int = Field(description="Memory that may be allocated.")
@@ -48,17 +51,29 @@ class ServerModel(ApiModel):
     workloads: int = Field(description="How many hold resources here.")
     copies: int = Field(description="How many profiling copies run here.")
     unsettled: bool = Field(
-        description="A resident violates its target: no new work until it is kept, or for a minute."
+        description="A resident runs off its prediction: no new work until it does not, or for a "
+        "minute."
     )
     pressure: list[PressureModel] = Field(description="Of its residents together, where known.")
     zone: str
     conditions: list[ConditionModel]
 
 
+class StayingModel(ApiModel):
+    """Why a resident is still on a drained server."""
+
+    name: str
+    message: str = Field(description="What it waits for, for people.")
+    leaves: bool = Field(description="`false` = it stays until its user acts.")
+
+
 class ServerDetail(ServerModel):
     """A server and its residents."""
 
     residents: list[WorkloadModel]
+    staying: list[StayingModel] = Field(
+        description="Of a drained server: why each resident is still there."
+    )
 
 
 class PlatformModel(ApiModel):
@@ -72,34 +87,50 @@ class PlatformModel(ApiModel):
     servers: int = Field(description="How many servers are of it.")
 
 
-class QueueModel(ApiModel):
-    """A queue of waiting workloads."""
-
-    name: str
-    length: int
-    first: str | None = Field(description="The next to be served; `null` = none waits.")
-    oldest_wait_seconds: float | None = Field(description="The longest wait; `null` = none waits.")
-
-
 def servers(manager: Core) -> list[ServerModel]:
     """Every server, in the order in which they joined."""
     rows = {name: row for row, name in enumerate(manager.view.names)}
     return [_server(ServerModel, manager, rows[name], name) for name in manager.state.servers]
 
 
-def server_detail(manager: Core, name: str, now: float) -> ServerDetail | None:
-    """One server and its residents; ``None`` where there is none of that name."""
-    if name not in manager.state.servers:
-        return None
+def server_detail(manager: Core, name: str, now: float) -> ServerDetail:
+    """One server, which there is, and its residents."""
     row = list(manager.view.names).index(name)
-    told = [workload(record, now) for record in residents(manager, name)]
-    return _server(ServerDetail, manager, row, name, residents=told)
+    there = residents(manager, name)
+    cordon = manager.state.cordoned.get(name)
+    is_drained = cordon is not None and cordon.drain
+    return _server(
+        ServerDetail,
+        manager,
+        row,
+        name,
+        residents=[workload(record, now) for record in there],
+        staying=[_staying(record) for record in there] if is_drained else [],
+    )
+
+
+def _staying(record: WorkloadRecord) -> StayingModel:
+    """Why it is still on a drained server."""
+    message, leaves = "it is not restartable, so it stays until it ends or is stopped", True
+    if record.revoking or record.stop_reason or record.phase is Phase.MIGRATING:
+        message = "it is being stopped"
+    elif record.workload.run.restartable:
+        moves = record.phase in (Phase.RUNNING, Phase.SUSPENDED)
+        message = "no other server has room for it" if moves else f"it is {record.phase}"
+    elif record.paused:
+        message = "suspended by its user and not restartable: resume or stop it"
+        leaves = False
+    return StayingModel(name=record.name, message=message, leaves=leaves)
 
 
 def _server(model: type[_S], manager: Core, row: int, name: str, **others: object) -> _S:
     view, server = manager.view, manager.state.servers[name]
+    cordon = manager.state.cordoned.get(name)
     return model.of(
         server,
+        cordoned=cordon is not None,
+        draining=cordon is not None and cordon.drain,
+        cordon_reason="" if cordon is None else cordon.reason,
         platform=server.platform.name,
         cpus_allocated=int(view.cpu_allocated[row]),
         memory_allocated_bytes=int(view.memory_allocated[row]),
@@ -126,32 +157,6 @@ def platforms(manager: Core) -> list[PlatformModel]:
     counts = Counter(server.platform.name for server in all_servers)
     distinct = {server.platform.name: server.platform for server in all_servers}
     return [PlatformModel.of(platform, servers=counts[name]) for name, platform in distinct.items()]
-
-
-def waiting_by_queue(manager: Core) -> dict[str, list[WorkloadRecord]]:
-    """The workloads of each queue, in the order in which they are served."""
-    waiting: dict[str, list[WorkloadRecord]] = {name: [] for name in manager.queue_lengths()}
-    for record in manager.state.workloads.values():
-        if record.phase is Phase.QUEUED:
-            waiting.setdefault(record.queue, []).append(record)
-    for queue in waiting.values():
-        queue.sort(key=lambda record: (-record.workload.priority, record.uid))
-    return waiting
-
-
-def queues(manager: Core, now: float) -> list[QueueModel]:
-    """Every queue, in the order in which they are served."""
-    return [
-        QueueModel(
-            name=name,
-            length=len(queue),
-            first=queue[0].name if queue else None,
-            oldest_wait_seconds=max(
-                (span_seconds(record.submitted_at, now) for record in queue), default=None
-            ),
-        )
-        for name, queue in waiting_by_queue(manager).items()
-    ]
 
 
 def phases(records: Iterable[WorkloadRecord]) -> dict[str, int]:

@@ -8,8 +8,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
+from wharfinger.engines.base import Execution
 from wharfinger.errors import Conflict, InvalidInput, NotFound, Unavailable
 from wharfinger.runtime.runtime import RETRY_SECONDS, Runtime
 
@@ -27,18 +29,23 @@ REFUSALS = (InvalidInput, Conflict, NotFound, Unavailable)
 class Driver:
     """One runtime in one asyncio loop.
 
-    ``on_fault`` is called once when the runtime, which is started, can't go on: it ends the server.
+    ``on_end`` is called when the server is to end: the runtime, which is started, can't go on, or
+    it was asked to.
 
     Attributes:
         fault: Why the runtime could not go on.
         stopping: Waiting requests should return.
+        closing: It stops all workloads, and ends after the last of them; nothing new is taken in.
+        inputs: Commands beside workloads whose input is still to come, by the name for it.
     """
 
-    def __init__(self, runtime: Runtime, on_fault: Callable[[], None]) -> None:
+    def __init__(self, runtime: Runtime, on_end: Callable[[], None]) -> None:
         self.runtime = runtime
         self.fault: Exception | None = None
         self.stopping = False
-        self._on_fault = on_fault
+        self.closing = False
+        self.inputs: dict[str, Execution] = {}
+        self._on_end = on_end
         self._timer: asyncio.TimerHandle | None = None
         self._news = asyncio.Event()
         self._seen = runtime.store.last_sequence
@@ -58,10 +65,28 @@ class Driver:
         for descriptor in self.runtime.descriptors():
             asyncio.get_running_loop().remove_reader(descriptor)
 
+    def stop(self) -> None:
+        """End the server; what runs goes on."""
+        self.detach()
+        self._on_end()
+
+    def stop_all(self) -> list[str]:
+        """End the server after the end of all workloads; the names of those that are stopped."""
+        records = self.runtime.manager.state.workloads.values()
+        live = [record for record in records if not record.ended]
+        # Those that wait first, lest they are placed where the others leave.
+        for record in sorted(live, key=lambda record: record.on_server):
+            self.request(partial(self.runtime.stop, record.name))
+        self.closing = True
+        self._after()
+        return [record.name for record in live]
+
     def request(self, call: Callable[[], _T]) -> _T:
         """The result of a request to the runtime; ``Unavailable`` where it broke the runtime."""
         if self.fault is not None:
             raise Unavailable("the manager is stopping after a fault; start it again")
+        if self.closing:
+            raise Unavailable("the manager stops all workloads, to end; nothing new is taken in")
         try:
             result = call()
         except REFUSALS:
@@ -102,8 +127,7 @@ class Driver:
             return
         log.critical("the manager stops, what runs goes on: %s", error, exc_info=error)
         self.fault = error
-        self.detach()
-        self._on_fault()
+        self.stop()
 
     def _after(self, not_before_seconds: float = 0.0) -> None:
         self._schedule(not_before_seconds)
@@ -111,6 +135,10 @@ class Driver:
             self._seen = self.runtime.store.last_sequence
             news, self._news = self._news, asyncio.Event()
             news.set()
+        if self.closing and not self.stopping:
+            records = self.runtime.manager.state.workloads.values()
+            if all(record.ended for record in records):
+                self.stop()
 
     def _schedule(self, not_before_seconds: float) -> None:
         """Keep the earlier timer, lest steady traffic delays a retry without end."""

@@ -8,14 +8,15 @@ from pydantic import Field
 
 from wharfinger.classification.prediction import normalized_with, parts_of, performance_with
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.pipeline import Core
+from wharfinger.core.pipeline import Core, Mode
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.profile import Measurements, quantile
 from wharfinger.service.classification import bounds, confidence_of
-from wharfinger.service.cluster import waiting_by_queue
 from wharfinger.service.models import ApiModel, Cpus, Timestamp, former_key
+from wharfinger.service.notes import notes
 from wharfinger.service.performance import IntervalModel, PredictedPerformance, PredictionModel
+from wharfinger.service.queues import waiting_by_queue
 from wharfinger.service.workloads import UsageModel, WorkloadDetail, residents, workload_detail
 
 WAITED = "waited_seconds"
@@ -36,11 +37,11 @@ class CandidateModel(ApiModel):
 class DecisionModel(ApiModel):
     """The record of one decision, written when it was made."""
 
-    stage: str
+    stage: Stage
     decided_at: Timestamp | None = Field(description="`null` = a preview, nothing was decided.")
     decided_by: str = Field(description="The policy's or admission's name.")
     accepted: bool
-    reason: str
+    reason: ReasonCode
     message: str
     would_change: str = Field(description="What would lead to another outcome; may be empty.")
     considered: int = Field(description="How many servers were looked at.")
@@ -56,7 +57,7 @@ class NeedPoint(ApiModel):
     normalized_performance: IntervalModel = Field(description="1 = exactly the target.")
     pace: IntervalModel = former_key("normalized_performance")
     performance: PredictedPerformance
-    reaches: bool = Field(description="The target, with the stated confidence.")
+    reaches: bool = Field(description="The target less its tolerance, with the stated confidence.")
     measured: bool = Field(description="Whether it was measured; else it is an estimate.")
 
 
@@ -69,7 +70,9 @@ class WaitingModel(ApiModel):
     first: str = Field(description="The first in its queue.")
     first_message: str = Field(description="Why the first one waits; may be empty.")
     not_before: Timestamp | None = Field(description="Not before, as a start failed.")
-    unsettled_by: list[str] = Field(description="They miss targets and so keep servers closed.")
+    unsettled_by: list[str] = Field(
+        description="They run off their predictions and so keep servers closed."
+    )
     now: list[DecisionModel] = Field(description="What would be decided if it were its turn now.")
 
 
@@ -81,7 +84,11 @@ class Explanation(ApiModel):
     decisions: list[DecisionModel] = Field(description="The first and the newest, oldest first.")
     need: list[NeedPoint] = Field(description="Performance by CPU; empty = nothing predicts it.")
     waiting: WaitingModel | None = Field(description="`null` = it does not wait for a place.")
-    mode: str = Field(description="`act`, or `recommend`: the manager only says what it would do.")
+    notes: list[str] = Field(
+        description="What else holds for it, for people: readiness, restarts, schedule, "
+        "dependencies, its array's limit, pauses, cordoned servers."
+    )
+    mode: Mode = Field(description="`recommend`: the manager only says what it would do.")
 
 
 def decision(made: Decision, decided_at: float | None = None) -> DecisionModel:
@@ -97,13 +104,14 @@ def explanation(
         name=record.name,
         workload=workload_detail(record, now, used),
         decisions=[decision(timed.decision, timed.time) for timed in record.decisions],
-        need=_need(record, now),
+        need=_need(record, now, manager.state.capabilities.quota_period_seconds),
         waiting=_waiting(manager, record, now) if record.phase is Phase.QUEUED else None,
-        mode=manager.mode.value,
+        notes=notes(manager, record),
+        mode=manager.mode,
     )
 
 
-def _need(record: WorkloadRecord, now: float) -> list[NeedPoint]:
+def _need(record: WorkloadRecord, now: float, quota_period_seconds: float) -> list[NeedPoint]:
     """Performance by CPU, alone, as it was when it was sized last; empty = nothing predicts it."""
     classified = record.classification
     made = (timed.decision for timed in reversed(record.decisions))
@@ -111,7 +119,9 @@ def _need(record: WorkloadRecord, now: float) -> list[NeedPoint]:
     waited = max(0.0, now - record.submitted_at)
     if sizing is not None:
         waited = sizing.numbers.get(WAITED, waited)
-    parts = [] if classified is None else parts_of(record.workload, classified, waited)
+    parts = []
+    if classified is not None:
+        parts = parts_of(record.workload, classified, waited, quota_period_seconds)
     if not parts:
         return []
     confidence = confidence_of(record)
@@ -131,7 +141,7 @@ def _need(record: WorkloadRecord, now: float) -> list[NeedPoint]:
                 cpus=cpu,
                 normalized_performance=expected,
                 performance=performance_with(parts, cpu, 0.0, 0.0, confidence),
-                reaches=expected["low"] >= 1,
+                reaches=expected["low"] >= 1 - record.workload.tolerance,
                 measured=cpu in measured,
             )
         )

@@ -10,13 +10,13 @@ from typing import Any, get_args
 from pydantic import Field
 
 from wharfinger.core import events as ev
-from wharfinger.errors import InvalidInput
+from wharfinger.core.state import ManagerState
 from wharfinger.service.models import ApiModel, Timestamp
 from wharfinger.store.base import LogEntry, Store
 
 REDACTED = "***"
 LOOK_BACK_ENTRIES = 20_000
-"""How far back events of some kinds are looked for; the log is read in the manager's loop."""
+"""How many events are looked at for one request; the log is read in the manager's loop."""
 KINDS = tuple(cls.__name__ for cls in get_args(ev.Event))
 
 
@@ -31,33 +31,55 @@ class EventModel(ApiModel):
     data: dict[str, Any] = Field(description="The whole event; values of `env` are `***`.")
 
 
-def newest(
-    store: Store, limit: int, kinds: Sequence[str] = (), without: Sequence[str] = ()
-) -> list[LogEntry]:
-    """At most ``limit`` of the newest entries, oldest of them first.
+class EventFilter:
+    """Chooses events of some ``kinds`` (none = all), and not ``without`` those."""
 
-    Only those of ``kinds`` (none = all), and not ``without`` those; with either, only the newest
-    ``LOOK_BACK_ENTRIES`` are looked at. ``InvalidInput`` where there is no such kind.
-    """
-    for kind in (*kinds, *without):
-        if kind not in KINDS:
-            raise InvalidInput(f"no kind of event {kind!r}; there are {', '.join(KINDS)}")
-    if not kinds and not without:
-        return store.tail(limit)
-    wanted = set(kinds or KINDS) - set(without)
-    depth = limit
-    while True:
-        entries = [entry for entry in store.tail(depth) if entry.kind in wanted]
-        everything = depth >= min(LOOK_BACK_ENTRIES, store.last_sequence)
-        if len(entries) >= limit or everything:
-            return entries[-limit:]
-        depth = min(4 * depth, LOOK_BACK_ENTRIES)
+    def __init__(self, kinds: Sequence[str] = (), without: Sequence[str] = ()) -> None:
+        self._wanted = set(kinds or KINDS) - set(without)
+        self._all = not kinds and not without
+
+    def newest(self, store: Store, limit: int) -> list[LogEntry]:
+        """At most ``limit`` of the newest entries, oldest of them first.
+
+        When some kinds are left out, only the newest ``LOOK_BACK_ENTRIES`` are looked at.
+        """
+        depth = limit
+        while True:
+            entries = self._chosen(store.tail(depth))
+            everything = self._all or depth >= min(LOOK_BACK_ENTRIES, store.last_sequence)
+            if len(entries) >= limit or everything:
+                return entries[-limit:]
+            depth = min(4 * depth, LOOK_BACK_ENTRIES)
+
+    def following(self, store: Store, after: int, limit: int) -> tuple[list[LogEntry], int]:
+        """At most ``limit`` entries later than ``after``, and after which to look further on.
+
+        Looks at ``LOOK_BACK_ENTRIES`` at most.
+        """
+        entries: list[LogEntry] = []
+        for entry in store.read(after=after, limit=LOOK_BACK_ENTRIES):
+            after = entry.sequence
+            entries += self._chosen([entry])
+            if len(entries) == limit:
+                break
+        return entries, after
+
+    def _chosen(self, entries: list[LogEntry]) -> list[LogEntry]:
+        return entries if self._all else [one for one in entries if one.kind in self._wanted]
 
 
 def event(entry: LogEntry, names: Mapping[str, str]) -> EventModel:
     """One entry; ``names`` by uid, with which the keys in the engine's events begin."""
     data = _redacted(json.loads(entry.payload))
     return EventModel.of(entry, name=_subject(data, names), message=_message(data), data=data)
+
+
+def names_by_uid(state: ManagerState) -> dict[str, str]:
+    """Names of workloads by the uids of all runs that are still known."""
+    names = {str(run.uid): run.name for run in state.history}
+    for name, record in state.workloads.items():
+        names |= {str(run.uid): name for run in record.previous} | {str(record.uid): name}
+    return names
 
 
 def _redacted(value: Any) -> Any:
@@ -88,4 +110,6 @@ def _subject(data: Mapping[str, Any], names: Mapping[str, str]) -> str:
 def _message(data: Mapping[str, Any]) -> str:
     if isinstance(data.get("decision"), dict):
         return str(data["decision"]["message"])
+    if data.get("ready") is not None:
+        return "ready" if data["ready"] else f"not ready: {data['reason']}"
     return next((str(data[key]) for key in ("reason", "handle", "report") if data.get(key)), "")

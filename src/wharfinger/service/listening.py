@@ -8,6 +8,7 @@ imports this, so it imports next to nothing.
 import os
 import socket
 import stat
+import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,6 +19,8 @@ TOKEN_VARIABLE = "WHARFINGER_TOKEN"
 MIN_TOKEN_CHARACTERS = 16
 MAX_TOKEN_BYTES = 4096
 BACKLOG = 512
+_CREDENTIALS = struct.Struct("3i")
+"""``struct ucred``: pid, uid, gid."""
 MAX_PATH_BYTES = 107
 """Of a socket: ``sun_path`` is 108 bytes, and the kernel wants a NUL at its end."""
 
@@ -49,6 +52,14 @@ def connect(path: Path, timeout_seconds: float) -> socket.socket:
         connection.close()
         raise
     return connection
+
+
+def peer_pid(connection: socket.socket) -> int:
+    """The process at the other end of a Unix socket; 0 = unknown, or of another machine."""
+    if connection.family != socket.AF_UNIX:
+        return 0
+    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    return int(_CREDENTIALS.unpack(raw)[0])
 
 
 def listen_unix(path: Path) -> socket.socket:
@@ -103,21 +114,27 @@ def listen_tcp(host: str, port: int) -> socket.socket:
 def find_token(file: Path | None, environment: Mapping[str, str]) -> str:
     """The token for TCP, of the file or else the environment; ``InvalidInput`` for a bad one."""
     if file is not None:
-        token, place = _read_token(file), f"--token-file: {file}"
+        token, place = read_token(file), f"--token-file: {file}"
     else:
         token, place = environment.get(TOKEN_VARIABLE, ""), TOKEN_VARIABLE
     if not token:
         raise InvalidInput(f"--listen needs a token: use --token-file FILE or {TOKEN_VARIABLE}")
+    check_token(token, place)
+    return token
+
+
+def check_token(token: str, place: str) -> None:
+    """Raise ``InvalidInput`` where a token, which was given at ``place``, is not fit for one."""
     mend = "make one by `openssl rand -hex 16`"
     if not token.isascii() or not token.isprintable() or " " in token:
         raise InvalidInput(f"{place}: a token is ASCII without spaces; {mend}")
     if len(token) < MIN_TOKEN_CHARACTERS:
         needed = f"at least {MIN_TOKEN_CHARACTERS} are needed"
         raise InvalidInput(f"{place}: the token has {len(token)} characters, {needed}; {mend}")
-    return token
 
 
-def _read_token(file: Path) -> str:
+def read_token(file: Path) -> str:
+    """What a token file holds; ``InvalidInput`` where others may read it, or it can't be read."""
     try:
         with file.open("rb") as stream:
             mode = os.fstat(stream.fileno()).st_mode

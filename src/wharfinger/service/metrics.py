@@ -3,7 +3,7 @@
 ``routes_cluster`` imports this at the first scrape: nothing is registered or counted before.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -11,8 +11,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from wharfinger.core.pipeline import Core
-from wharfinger.core.state import AdjustmentKind
+from wharfinger.core.state import AdjustmentKind, WorkloadRecord
+from wharfinger.engines.base import Usage
 from wharfinger.model.decisions import Term
+from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.service import cluster
 from wharfinger.service.performance import TargetStatus
 
@@ -26,15 +28,54 @@ _SERVER_METRICS = (
     ("workloads", "workloads", "Workloads that hold resources."),
 )
 
+MAX_WORKLOADS = 200
+"""With metrics of their own, lest their number grows with that of the workloads."""
 
-@dataclass(frozen=True, slots=True)
+_WorkloadValue = Callable[[WorkloadRecord, TargetStatus, Usage], float | None]
+_WORKLOAD_METRICS: tuple[tuple[str, str, _WorkloadValue], ...] = (
+    (
+        "normalized_performance",
+        "Achieved performance over target; 1 = exactly the target.",
+        lambda _record, status, _used: status.normalized_performance,
+    ),
+    (
+        "target_met",
+        "1 = the target is kept, 0 = it is missed, or the workload is down.",
+        lambda _record, status, _used: None if status.met is None else float(status.met),
+    ),
+    ("ready", "1 = ready.", lambda record, _status, _used: float(record.ready_at is not None)),
+    (
+        "cpu_allocated_cpus",
+        "CPUs promised to it.",
+        lambda record, _status, _used: sum(
+            p.allocation.cpu_millicpus / MILLICPUS_PER_CPU for p in record.placements
+        ),
+    ),
+    (
+        "cpu_seconds_total",
+        "CPU time of its newest start.",
+        lambda _record, _status, used: used.cpu_seconds,
+    ),
+    ("memory_bytes", "Memory that it uses.", lambda _record, _status, used: used.memory_bytes),
+    (
+        "restarts_total",
+        "How often its program was started again, in this run and those before.",
+        lambda record, _status, _used: float(record.restarts_before + record.restarts),
+    ),
+)
+"""Of each workload: the name, what it says, and its value; no value = unknown."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ManagerCollector:
     """One manager as a Prometheus collector.
 
-    The log can still grow by ``room_bytes``; times are seconds since the epoch.
+    ``usage`` is by key. The log can still grow by ``room_bytes``; times are seconds since the
+    epoch.
     """
 
     manager: Core
+    usage: Mapping[str, Usage]
     last_sequence: int
     room_bytes: int
     start_time: float
@@ -45,6 +86,8 @@ class ManagerCollector:
         phases = cluster.phases(self.manager.state.workloads.values())
         yield _labelled("workloads", "Workloads by phase.", "phase", phases)
         yield from self._performance()
+        yield from self._each_workload()
+        yield from self._runs()
         queued = self.manager.queue_lengths()
         yield _labelled("queue_length", "Workloads waiting.", "queue", queued)
         servers = cluster.servers(self.manager)
@@ -80,6 +123,41 @@ class ManagerCollector:
         for kind in AdjustmentKind:
             adjustments.add_metric([kind.value], state.adjustment_counts.get(kind, 0))
         yield adjustments
+
+    def _each_workload(self) -> Iterator[Metric]:
+        """Of the newest live workloads, so that their number is bounded."""
+        live = [r for r in self.manager.state.workloads.values() if not r.ended]
+        newest = sorted(live, key=lambda record: record.uid)[-MAX_WORKLOADS:]
+        nothing = Usage(None, None)
+        rows = [(r, TargetStatus(r, self.now), self.usage.get(r.key, nothing)) for r in newest]
+        for name, help_text, value_of in _WORKLOAD_METRICS:
+            make = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            family = make(f"wharfinger_workload_{name}", help_text, labels=["workload"])
+            for record, status, used in rows:
+                # No value where it is unknown: missing is not zero.
+                if (value := value_of(record, status, used)) is not None:
+                    family.add_metric([record.name], value)
+            yield family
+        help_text = "What is measured of it now, by quantity, whose name has the unit."
+        labels = ["workload", "quantity"]
+        measured = GaugeMetricFamily("wharfinger_workload_measured", help_text, labels=labels)
+        for record, status, _ in rows:
+            readings = status.performance.readings if status.performance is not None else {}
+            for quantity, reading in readings.items():
+                measured.add_metric([record.name, quantity.value], reading.value)
+        yield measured
+        hidden = len(live) - len(newest)
+        help_text = f"Live workloads beyond the newest {MAX_WORKLOADS}, without their own metrics."
+        yield _gauge("workloads_without_metrics", help_text, hidden)
+
+    def _runs(self) -> Iterator[Metric]:
+        begun = self.manager.state.next_uid - 1
+        yield CounterMetricFamily(
+            "wharfinger_runs", "Runs of workloads that were submitted.", begun
+        )
+        help_text = "Programs that were started again in the same run."
+        restarts = self.manager.state.restarts
+        yield CounterMetricFamily("wharfinger_restarts", help_text, restarts)
 
 
 def render(collector: ManagerCollector) -> bytes:

@@ -115,11 +115,25 @@ class TargetStatus:
         self.performance = record.performance and record.performance.at(self.now)
         self.achieved = NOTHING
         if self.performance is not None:
-            self.achieved = achieved(self.performance, record.submitted_at)
+            self.achieved = achieved(self.performance, record.submitted_at, self._cpu_millicpus)
         if record.ended:
             timed = record.phase is Phase.COMPLETED and record.ended_at is not None
             seconds = span_seconds(record.submitted_at, self.now) if timed else None
             self.achieved = replace(self.achieved, completion_seconds=seconds)
+
+    @property
+    def is_down(self) -> bool:
+        """Whether it failed, or is to be started again after it did, or is not ready."""
+        record = self.record
+        if record.phase in (Phase.FAILED, Phase.VANISHED):
+            return True
+        if record.phase is Phase.RUNNING and record.workload.run.ready is not None:
+            return record.ready_at is None
+        return record.restarts_in_row > 0 and not record.ended and not record.on_server
+
+    @property
+    def _cpu_millicpus(self) -> int:
+        return sum(placement.allocation.cpu_millicpus for placement in self.record.placements)
 
     @property
     def met(self) -> bool | None:
@@ -127,6 +141,8 @@ class TargetStatus:
         record, target = self.record, self.record.workload.target
         if target is None:
             return None
+        if self.is_down:
+            return False
         met = meets(target, record.workload.tolerance, self.achieved)
         if met is not None or target.completion_seconds is None:
             return met
@@ -141,12 +157,15 @@ class TargetStatus:
         record, target = self.record, self.record.workload.target
         if target is None:
             return None
-        if record.ended and target.completion_seconds is not None:
+        if target.completion_seconds is not None:
+            # Of the whole time, as what is achieved; what is left of it is for the adaptation.
             took = self.achieved.completion_seconds
             return target.completion_seconds / took if took else None
         if self.performance is None:
             return None
-        return normalized_performance(target, self.performance, record.submitted_at)
+        return normalized_performance(
+            target, self.performance, record.submitted_at, self._cpu_millicpus
+        )
 
     def in_targets_terms(self) -> Achieved | None:
         """What is achieved of what the target states; ``None`` = nothing."""
@@ -189,6 +208,7 @@ class TargetStatus:
         if predicted is None or not (record.ended or (record.on_server and settled)):
             return []
         headroom = record.tracking is not None and record.tracking.headroom is not None
+        headroom = headroom or self.achieved.answers_all
         errors = []
         for term, interval in predicted.performance.items():
             value = getattr(self.achieved, term)
@@ -210,8 +230,16 @@ class TargetStatus:
 
 
 def newest_prediction(record: WorkloadRecord) -> Prediction | None:
-    """For where it is, or was when it ended; for one that waits, the newest that was made."""
+    """For where it is, or was when it ended; for one that waits, the newest that was made.
+
+    ``None`` where it was for another target or allocation than it has now.
+    """
+    target = record.workload.target
     if record.on_server or record.started_at is not None:
-        return record.predicted
+        placements = record.planned or record.placements
+        cpu = sum(placement.allocation.cpu_millicpus for placement in placements) or None
+        predicted = record.predicted
+        return predicted if predicted is not None and predicted.is_of(target, cpu) else None
     made = (timed.decision.predicted for timed in reversed(record.decisions))
-    return next((prediction for prediction in made if prediction is not None), None)
+    newest = next((prediction for prediction in made if prediction is not None), None)
+    return newest if newest is not None and newest.is_of(target) else None

@@ -34,17 +34,21 @@ def peer_uid(connection: socket.socket) -> int:
 
 
 class TokenGuard:
-    """An ASGI app that lets only requests with the ASCII token through to another."""
+    """An ASGI app that lets only requests with the ASCII token through to another.
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    ``on_success`` is called with each of these.
+    """
+
+    def __init__(self, app: ASGIApp, token: str, on_success: Callable[[], None]) -> None:
         self._app = app
-        self._expected = b"Bearer " + token.encode()
+        self._expected = token.encode()
+        self._on_success = on_success
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer 401, or let the other app answer."""
         given = [value for name, value in scope["headers"] if name == b"authorization"]
-        # Compared in constant time, so that answers do not tell how much was right.
-        if len(given) == 1 and hmac.compare_digest(given[0], self._expected):
+        if len(given) == 1 and self._is_right(given[0]):
+            self._on_success()
             await self._app(scope, receive, send)
             return
         refusal = answer(
@@ -55,16 +59,30 @@ class TokenGuard:
         )
         await refusal(scope, receive, send)
 
+    def _is_right(self, credentials: bytes) -> bool:
+        scheme, _, token = credentials.partition(b" ")
+        # Compared in constant time, so that answers do not tell how much was right.
+        return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._expected)
+
 
 def make_protocol(token: str | None) -> Callable[..., asyncio.Protocol]:
     """The protocol class for uvicorn's connections; without a token TCP is closed."""
-    return type("Protocol", (GuardedProtocol,), {"tcp_token": token})
+    return type("Protocol", (GuardedProtocol,), {"tcp_token": token, "strangers": {}, "known": {}})
 
 
 class GuardedProtocol(H11Protocol):
-    """HTTP/1.1 for users that may speak it here."""
+    """HTTP/1.1 for users that may speak it here.
+
+    Attributes:
+        strangers: TCP connections that have not sent the token yet, oldest first. When there are
+            too many connections, the oldest of these makes room: whoever lacks the token can't keep
+            others out.
+        known: TCP connections that have.
+    """
 
     tcp_token: str | None = None
+    strangers: dict["GuardedProtocol", None]
+    known: dict["GuardedProtocol", None]
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # uvicorn narrows it
@@ -74,7 +92,9 @@ class GuardedProtocol(H11Protocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the deadline for its first request."""
+        """Cancel the deadline for its first request, and leave its place to others."""
+        self.strangers.pop(self, None)
+        self.known.pop(self, None)
         if self._deadline is not None:
             self._deadline.cancel()
         super().connection_lost(exc)
@@ -82,11 +102,21 @@ class GuardedProtocol(H11Protocol):
     def _may_speak(self, connection: Any) -> bool:
         if connection.family == socket.AF_UNIX:
             return peer_uid(connection) in (0, os.geteuid())
-        if self.tcp_token is None or len(self.connections) > MAX_TCP_CONNECTIONS:
+        if self.tcp_token is None or len(self.known) >= MAX_TCP_CONNECTIONS:
             return False
-        self.app = TokenGuard(self.app, self.tcp_token)
+        if len(self.known) + len(self.strangers) >= MAX_TCP_CONNECTIONS:
+            oldest = next(iter(self.strangers))
+            del self.strangers[oldest]
+            oldest.transport.abort()
+        self.strangers[self] = None
+        self.app = TokenGuard(self.app, self.tcp_token, self._accept)
         self._deadline = self.loop.call_later(TCP_REQUEST_SECONDS, self._close_if_silent)
         return True
+
+    def _accept(self) -> None:
+        """It has sent the token."""
+        if self.strangers.pop(self, self) is None:
+            self.known[self] = None
 
     def _close_if_silent(self) -> None:
         # uvicorn sets the scope with the first request; its annotation hides the None before.

@@ -5,18 +5,24 @@ manager and answered without.
 """
 
 import logging
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 from fastapi import Depends, FastAPI, Query, Request
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic_core import CoreSchema, core_schema
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from wharfinger import errors
 from wharfinger.core.pipeline import Core
+from wharfinger.core.state import WorkloadRecord
 from wharfinger.service.driver import Driver
 from wharfinger.service.models import ErrorAnswer, ErrorDetail
 
@@ -47,6 +53,17 @@ class ManagerProcess:
     started_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """In ``Annotated[str, OneOf(words)]``: only these words, which errors and OpenAPI list."""
+
+    words: Iterable[str]
+
+    def __get_pydantic_core_schema__(self, _source: object, _handler: object) -> CoreSchema:
+        """A choice of literals."""
+        return core_schema.literal_schema([str(word) for word in self.words])
+
+
 # Coroutines, or FastAPI would run them in a thread of their own.
 async def _driver(request: Request) -> Driver:
     return cast("Driver", request.app.state.driver)
@@ -60,9 +77,41 @@ async def _process(request: Request) -> ManagerProcess:
     return cast("ManagerProcess", request.app.state.process)
 
 
+async def check_query(request: Request) -> None:
+    """Refuse parameters of the query that the route does not have: a misspelt one does nothing."""
+    known = _parameters(request.scope["route"].dependant)
+    for name in request.query_params:
+        if name not in known:
+            there_are = f"there are {', '.join(known)}" if known else "there are none here"
+            near = get_close_matches(_WORD.sub("_", name[:80]).lower(), known, 1)
+            mend = f"did you mean {near[0]}? " if near else ""
+            raise errors.InvalidInput(f"query: no parameter {name[:80]!r}; {mend}{there_are}")
+
+
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|-")
+"""Where a word begins in names of other styles than ours."""
+
+
+def _parameters(dependant: Dependant) -> list[str]:
+    names = [parameter.alias for parameter in dependant.query_params]
+    return names + [name for part in dependant.dependencies for name in _parameters(part)]
+
+
+async def _record(name: str, request: Request) -> WorkloadRecord:
+    core = await _core(request)
+    record = core.state.workloads.get(name)
+    if record is not None:
+        return record
+    members = core.members(name)
+    first = f"name one of its members, e.g. {members[0].name!r}"
+    raise errors.NotFound(f"{name!r} is an array of {len(members)} workloads; {first}")
+
+
 WaitSeconds = Annotated[float, Query(ge=0, le=30, description="Wait so long for something new.")]
 TheDriver = Annotated[Driver, Depends(_driver)]
 TheCore = Annotated[Core, Depends(_core)]
+TheRecord = Annotated[WorkloadRecord, Depends(_record)]
+"""One workload, by the ``name`` in the path; 404 says so where that is an array's."""
 TheProcess = Annotated[ManagerProcess, Depends(_process)]
 
 
@@ -84,6 +133,11 @@ def may_fail(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": ErrorAnswer} for status in statuses} | {
         "default": {"model": ErrorAnswer, "description": "Any other error."}
     }
+
+
+def header(kind: str, description: str) -> dict[str, Any]:
+    """For the OpenAPI document: a header of an answer."""
+    return {"description": description, "schema": {"type": kind}}
 
 
 def answer(

@@ -1,24 +1,32 @@
 """Puts the API together and serves it: uvicorn and the runtime in one asyncio loop, in one thread.
 
-``cli/up.py`` calls ``serve`` with a started runtime and listening sockets. On SIGTERM and SIGINT it
-stops taking requests, ends long polls and returns; closing the runtime, which leaves all workloads
-running, is the caller's.
+``cli/up.py`` calls ``serve`` with a started runtime and listening sockets. On SIGTERM, SIGINT and
+``POST /v1/stop`` it stops taking requests, ends long polls and returns; closing the runtime, which
+leaves all workloads running, is the caller's.
 """
 
 import asyncio
 import contextlib
 import signal
 import socket
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from wharfinger import __version__
 from wharfinger.runtime.runtime import Runtime
-from wharfinger.service import routes_cluster, routes_workloads, routing
+from wharfinger.service import (
+    routes_cluster,
+    routes_manager,
+    routes_output,
+    routes_submitting,
+    routes_workloads,
+    routing,
+)
 from wharfinger.service.driver import Driver
 from wharfinger.service.protocol import make_protocol
 
@@ -35,11 +43,22 @@ def make_app(driver: Driver, process: routing.ManagerProcess) -> FastAPI:
         description="A cluster manager that is told performance targets, not reservations.",
         generate_unique_id_function=lambda route: route.name,
         redirect_slashes=False,
+        # Their pages load scripts from a network; ``reference`` makes one that loads none.
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        dependencies=[Depends(routing.check_query)],
     )
     app.state.driver, app.state.process = driver, process
     routing.install(app)
-    app.include_router(routes_workloads.router)
-    app.include_router(routes_cluster.router)
+    for routes in (
+        routes_submitting,
+        routes_workloads,
+        routes_output,
+        routes_cluster,
+        routes_manager,
+    ):
+        app.include_router(routes.router)
     return app
 
 
@@ -76,8 +95,9 @@ def serve(
     state_directory: Path,
     token: str | None,
     on_ready: Callable[[], None],
+    beside: Callable[[Driver], Coroutine[Any, Any, None]] | None = None,
 ) -> Exception | None:
-    """Serve until SIGTERM or SIGINT, or the fault that is returned.
+    """Serve until SIGTERM, SIGINT or a request to stop, or the fault that is returned.
 
     Args:
         runtime: Started.
@@ -85,13 +105,14 @@ def serve(
         state_directory: For ``/v1/status``.
         token: For the TCP ones among the sockets.
         on_ready: Called when requests are answered.
+        beside: Runs in the same loop, until the driver stops.
     """
 
     async def run() -> Exception | None:
         loop = asyncio.get_running_loop()
         # Only manifests are read in threads; two at once are enough.
         loop.set_default_executor(ThreadPoolExecutor(2, thread_name_prefix="manifests"))
-        driver = Driver(runtime, on_fault=lambda: server.stop())  # noqa: PLW0108 - made below
+        driver = Driver(runtime, on_end=lambda: server.stop())  # noqa: PLW0108 - made below
         app = make_app(driver, routing.ManagerProcess(state_directory, runtime.now()))
         config = uvicorn.Config(
             app,
@@ -110,14 +131,13 @@ def serve(
         )
         server = _Server(config, on_ready)
 
-        def stop() -> None:
-            driver.detach()
-            server.stop()
-
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop)
+            loop.add_signal_handler(number, driver.stop)
         driver.attach()
+        other = None if beside is None else asyncio.create_task(beside(driver))
         await server.serve(sockets=list(sockets))
+        if other is not None:
+            await other
         return driver.fault
 
     return asyncio.run(run())

@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 
 from pydantic import AliasPath, Field
 
+from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Core
-from wharfinger.core.state import WorkloadRecord
+from wharfinger.core.state import AdjustmentKind, WorkloadRecord
 from wharfinger.engines.base import Usage
 from wharfinger.manifest import workload_to_manifest
+from wharfinger.model.workload import WorkloadType
 from wharfinger.service import classification as classified
 from wharfinger.service.classification import ClassificationModel, ProfilingModel
 from wharfinger.service.models import ApiModel, Cpus, Timestamp, former_key, span_seconds
@@ -23,6 +25,10 @@ from wharfinger.service.performance import (
     TargetStatus,
     newest_prediction,
 )
+from wharfinger.service.runs import RunModel, run
+
+HAS_PROGRAM = frozenset({Phase.RUNNING, Phase.ADJUSTING, Phase.SUSPENDED, Phase.MIGRATING})
+"""Phases in which there is a program that may be measured."""
 
 _W = TypeVar("_W", bound="WorkloadModel")
 
@@ -43,9 +49,9 @@ class AdjustmentModel(ApiModel):
     """A change of a placed workload and its outcome."""
 
     time: Timestamp
-    kind: str = Field(
-        description="resized, suspended, resumed, relieved (a neighbor was suspended for it), "
-        "migrated, preempted, unchanged (for the reason given) or reclassified."
+    kind: AdjustmentKind = Field(
+        description="`relieved` = a neighbor was suspended for it; `unchanged` = nothing was done, "
+        "for the reason given."
     )
     source: list[PlacementModel] = Field(
         validation_alias="before",
@@ -73,8 +79,20 @@ class WorkloadModel(ApiModel):
     """A workload and its performance."""
 
     name: str
-    type: str = Field(description="single-node, batch, latency-critical or best-effort.")
-    phase: str = Field(description="Where it is in its life; see docs/architecture.md.")
+    array: str | None = Field(description="The array that it is a member of.")
+    index: int | None = Field(description="Its number in that array.")
+    type: WorkloadType
+    phase: Phase = Field(description="Where it is in its life; see docs/architecture.md.")
+    run: int = Field(description="Counts the runs of this name, from 1; all else is of this one.")
+    restarts: int = Field(description="How often its program was started again in this run.")
+    restarts_in_row: int = Field(description="The same since it last ran well.")
+    ready: bool | None = Field(
+        description="Whether its readiness probe succeeds; without one, whether it runs. `null` = "
+        "it has no program now."
+    )
+    ready_at: Timestamp | None = Field(description="Since when it is ready.")
+    paused: bool = Field(description="Its user has suspended it.")
+    due_at: Timestamp | None = Field(description="When its schedule lets it run.")
     target: TargetModel | None = Field(description="`null` = its user stated none.")
     predicted: PredictionModel | None = Field(description="`null` = nothing predicts for it.")
     achieved: AchievedModel | None = Field(description="`null` = nothing was measured yet.")
@@ -84,7 +102,10 @@ class WorkloadModel(ApiModel):
     adjustments: list[AdjustmentModel] = Field(description="The newest changes, oldest first.")
     suspensions: int = Field(description="How often it was suspended for a neighbor.")
     measured: list[MeasuredModel] = Field(description="The newest of all that is measured.")
-    met: bool | None = Field(description="Whether within the tolerance; `null` = unknown (yet).")
+    met: bool | None = Field(
+        description="Whether within the tolerance; `false` while it is down or not ready; `null` = "
+        "unknown (yet), or no target."
+    )
     servers: list[str] = Field(description="Where it is, or was when it ended.")
     cpus: Cpus = Field(description="Guaranteed, on all its servers; 0 for best-effort work.")
     memory_bytes: int = Field(description="Limit on memory, on all its servers together.")
@@ -99,11 +120,17 @@ class WorkloadModel(ApiModel):
     priority: int = Field(description="Higher goes first.")
     queue: str = Field(description="Where it waits or waited for a place; may be empty.")
     stopping: bool = Field(description="Its user wants it stopped and it has not ended yet.")
-    wait_seconds: float = Field(description="From submission to its start, or until now.")
+    wait_seconds: float = Field(
+        description="Until its start, or until now: from its submission, its scheduled time, or "
+        "the end of what it is to run after."
+    )
     run_seconds: float | None = Field(description="From its start to its end, or until now.")
     cpu_seconds: float | None = Field(description="CPU time of an ended workload's whole tree.")
+    memory_peak_bytes: int | None = Field(description="Of its newest start that has ended.")
+    last_output: str = Field(description="The last line of its newest start that failed.")
     submitted_at: Timestamp
     phase_since: Timestamp
+    not_before: Timestamp | None = Field(description="It is not started (again) before.")
     started_at: Timestamp | None
     ended_at: Timestamp | None
     handle: str = Field(description="How to find it on the engine, e.g. `pid 4711`.")
@@ -114,8 +141,9 @@ class UsageModel(ApiModel):
     """What a running workload uses."""
 
     name: str
-    phase: str
+    phase: Phase
     servers: list[str]
+    ready: bool | None = Field(description="As in the list of workloads.")
     cpus: Cpus = Field(description="CPUs guaranteed; 0 for best-effort work.")
     memory_limit_bytes: int
     cpu_seconds: float | None = Field(description="Since its start; `null` = not measured.")
@@ -136,6 +164,7 @@ class UsageModel(ApiModel):
 class WorkloadDetail(WorkloadModel):
     """One workload with all that is known of it."""
 
+    previous: list[RunModel] = Field(description="Its earlier runs, oldest first; the newest 20.")
     placements: list[PlacementModel]
     profiling: ProfilingModel | None = Field(description="`null` = nothing was measured of it.")
     classification: ClassificationModel | None = Field(description="`null` = not classified.")
@@ -156,6 +185,7 @@ def workload_detail(
         WorkloadDetail,
         record,
         now,
+        previous=list(map(run, record.previous)),
         profiling=classified.profiling(record),
         classification=classified.classification(record),
         manifest=workload_to_manifest(record.workload, redact=True),
@@ -166,19 +196,33 @@ def workload_detail(
 def _workload(model: type[_W], record: WorkloadRecord, now: float, **others: object) -> _W:
     status, started = TargetStatus(record, now), record.started_at
     end = record.ended_at if record.ended_at is not None else now
+    array = record.workload.array
     return model.of(
         record,
         record.workload,
         status,
         **_shared(record, status),
+        array=None if array is None else array.name,
+        index=None if array is None else array.index,
         predicted=newest_prediction(record),
         prediction_errors=status.prediction_errors(),
         memory_bytes=_memory_bytes(record),
         stopping=record.revoking and not record.ended,
-        wait_seconds=span_seconds(record.submitted_at, end if started is None else started),
+        wait_seconds=wait_seconds(record, end if started is None else started),
         run_seconds=None if started is None else span_seconds(started, end),
         **others,
     )
+
+
+def wait_seconds(record: WorkloadRecord, until: float) -> float:
+    """How long it could have run and did not; 0 before its time, or that of what it is after."""
+    if record.workload.after is not None:
+        # It is admitted when it may begin, and ``submitted_at`` is that time then.
+        begun = record.phase is not Phase.SUBMITTED and bool(record.queue or record.attempts)
+        return span_seconds(record.submitted_at, until) if begun else 0.0
+    if record.workload.schedule is not None:
+        return span_seconds(until if record.due_at is None else record.due_at, until)
+    return span_seconds(record.submitted_at, until)
 
 
 def usage(
@@ -210,6 +254,7 @@ def residents(manager: Core, server: str) -> list[WorkloadRecord]:
 
 def _shared(record: WorkloadRecord, status: TargetStatus) -> dict[str, object]:
     return {
+        "ready": record.ready_at is not None if record.phase in HAS_PROGRAM else None,
         "achieved": status.in_targets_terms(),
         "measured": status.measured(),
         "servers": [placement.server for placement in record.placements],

@@ -10,8 +10,9 @@ from contextlib import suppress
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.engines.base import LogChunk, Usage
-from wharfinger.errors import NotFound
+from wharfinger.engines.base import Execution, LogChunk, LogSource, Usage
+from wharfinger.errors import InvalidInput, NotFound
+from wharfinger.model.workload import Workload
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.cluster.runs import State
 
@@ -35,6 +36,11 @@ class SimulatedEngine:
         self._reports.append(report)
         if self._news >= 0:
             os.eventfd_write(self._news, 1)
+
+    def check(self, workload: Workload) -> str:
+        """What can't be started is found when it is started."""
+        del workload
+        return ""
 
     def perform(self, action: act.EngineAction) -> None:
         """Begin to carry an action out."""
@@ -89,19 +95,42 @@ class SimulatedEngine:
                 usage[run.key] = Usage(seconds, run.job.memory_bytes, 1)
         return usage
 
-    def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
-        """What the job prints, once it runs.
+    def read_log(
+        self, key: str, offset: int = 0, limit_bytes: int = 65536, source: LogSource = "output"
+    ) -> LogChunk:
+        """What the job prints, once it runs; its load has no generator that prints.
 
         Raises:
-            NotFound: No start has that key.
+            NotFound: No start has that key, or its load generator's output was asked for.
         """
         run = self.cluster.run_of(key)
         if run is None or not run.job.application:
             raise NotFound(f"no start has the key {key!r}")
+        if source == "load":
+            raise NotFound(f"no load generator of {key!r} has run: its load is simulated")
         output = run.job.output if run.started else b""
         start = max(0, len(output) + offset) if offset < 0 else min(offset, len(output))
         data = output[start : start + limit_bytes]
         return LogChunk(data, start + len(data), run.end is not None)
+
+    def log_offset_at(self, key: str, seconds: float) -> int | None:
+        """It prints all when it starts."""
+        times = self.log_times(key)
+        return 0 if times and times[0][1] >= seconds else self.read_log(key).next_offset
+
+    def log_times(
+        self, key: str, offset: int = 0, length_bytes: int = 65536
+    ) -> Sequence[tuple[int, float]]:
+        """As :meth:`log_offset_at`."""
+        chunk, run = self.read_log(key, offset, length_bytes), self.cluster.run_of(key)
+        started = run.account.first_run_at if run is not None else None
+        return [(0, started)] if chunk.next_offset and started is not None else []
+
+    def execute(self, key: str, command: Sequence[str], *, stdin: bool = False) -> Execution:
+        """There is no program to run it beside."""
+        if self.cluster.run_of(key) is None:
+            raise NotFound(f"no start has the key {key!r}")
+        raise InvalidInput(f"{' '.join(command)[:40]!r}: the engine {self.name!r} runs no commands")
 
     def close(self) -> None:
         """Let the cluster go on without an engine."""

@@ -1,11 +1,10 @@
 """What stands behind each policy in a simulated run: its planner, and who answers for it.
 
 Baselines need neither. ``quasar`` has a planner and a classifier, as in a live manager, from the
-scenario's training set. ``oracle`` has the ground truth: as true numbers for the rules of
-``quasar`` where contention is known between pairs, else it looks itself (``oracle.greedy``).
+scenario's training set. ``oracle`` reads the ground truth itself (``oracle.greedy``).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import exp
 
@@ -15,32 +14,28 @@ from numpy.typing import NDArray
 from wharfinger.classification.classifier import Classifier
 from wharfinger.classification.pairwise import PairClassifier
 from wharfinger.classification.planner import JointPlanner
+from wharfinger.classification.platforms import platform_column
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.pipeline import Core
+from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.policy import Policy
 from wharfinger.errors import InvalidInput, WharfingerError
-from wharfinger.model.configuration import Configuration
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry, Measurements
+from wharfinger.model.profile import Curve, Entry, Estimate, Measurements
 from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.oracle.greedy import GreedyOracle
-from wharfinger.simulator.oracle.true_numbers import (
-    ESTIMATING,
-    NothingToProfile,
-    Oracle,
-    TrueNumbers,
-    pair_rate,
-)
 from wharfinger.simulator.scenario.setup import Setup
-from wharfinger.simulator.truth.ground_truth import TrueResident
+from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
 
-ORACLE = Oracle.name
+ORACLE = GreedyOracle.name
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
+SIZING = ProfilingNeeds()
 CPU_STEPS = 7  # allocations at which the training set is profiled: the largest server, and halves
 MOST_SERVERS = 4
 LEAST_MILLICPUS = 125
@@ -76,9 +71,7 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.
     """
-    by_pairs = bool(setup.truth.references)
-    oracle = ESTIMATING if by_pairs else Bundle(Part(lambda: GreedyOracle(setup)))
-    extra = {ORACLE: oracle}
+    extra = {ORACLE: Bundle(Part(lambda: GreedyOracle(setup)))}
     policy = make_policy(
         spec,
         defaults={"confidence": confidence, "seed": seed},
@@ -87,13 +80,16 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
         **parts,
     )
     bundle = bundle_of(spec, extra)
-    if bundle is oracle and by_pairs:
-        told = replace(policy, estimation=NothingToProfile())
-        return Estimates(told, TrueNumbers(setup).classify)
+    stated = bundle.takes_stated or _takes_stated(policy)
     if bundle.estimates:
-        trained = Trained(setup, Streams(seed))
-        return Estimates(replace(policy, estimation=trained.planner), trained.classify)
-    return Estimates(policy, _nothing, takes_stated=bundle.takes_stated)
+        trained = Trained(setup, Streams(seed), policy.profiling)
+        planned = replace(policy, estimation=trained.planner)
+        return Estimates(planned, trained.classify, takes_stated=stated)
+    return Estimates(policy, _nothing, takes_stated=stated)
+
+
+def _takes_stated(policy: Policy) -> bool:
+    return getattr(policy.placement.settings, "reservations", "") == "stated"
 
 
 def _nothing(action: act.ClassifyWorkload) -> ev.Report:
@@ -103,13 +99,13 @@ def _nothing(action: act.ClassifyWorkload) -> ev.Report:
 class Trained:
     """What a training set teaches, by the live classifier; ``InvalidInput`` without a set."""
 
-    def __init__(self, setup: Setup, streams: Streams) -> None:
+    def __init__(self, setup: Setup, streams: Streams, needs: ProfilingNeeds = SIZING) -> None:
         if not setup.training:
             raise InvalidInput(
-                f"scenario {setup.name!r} has no training set for quasar to learn from; give it "
+                f"scenario {setup.name!r} has no training set for a policy to learn from; give it "
                 "one (training: ...), or choose another policy"
             )
-        self._setup, self._streams = setup, streams
+        self._setup, self._streams, self._needs = setup, streams, needs
         sizes = {server.platform.name: server.cpu_millicpus for server in setup.servers}
         self._platforms = tuple(sizes)
         self._reference = _reference(setup, sizes)
@@ -122,7 +118,7 @@ class Trained:
         matrices = {p: self._pair_matrix(references, p) for p in self._platforms}
         self._pairs = PairClassifier.fit(references, matrices)
         self.planner = JointPlanner(
-            self._classifier.classifications, sources=sources, beside=self._pairs.references
+            self._classifier.classifications, sources, self._pairs.references, needs
         )
 
     def classify(self, action: act.ClassifyWorkload) -> ev.Report:
@@ -130,8 +126,9 @@ class Trained:
         workload = action.workload
         bound = workload.target.latency if workload.target else None
         try:
-            alone = self._classifier.classify(action.measurements, workload.type, bound)
-            classification = self._pairs.complete(alone, action.measurements)
+            measurements = self._pairs.without_neighbors(action.measurements)
+            alone = self._classifier.classify(measurements, workload.type, bound)
+            classification = self._pairs.complete(alone, measurements)
         except WharfingerError as error:
             return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")
         return ev.WorkloadClassified(action.key, classification)
@@ -152,17 +149,44 @@ class Trained:
         own = {cpu: e for cpu, e in measured.performance[quantity].items() if e.value > 0}
         most = max(own, default=0)
         further = {run.setting: run.entry for run in measured.further.get(quantity, ())}
-        across = {s.platform: e for s, e in further.items() if s.servers == 1 and e.value > 0}
+        across = dict(self._across(own, further))
         out = {str(s.servers): e for s, e in further.items() if s.servers > 1 and e.value > 0}
         if own:
-            across[self._reference] = out["1"] = own[most]
+            out["1"] = own[most]
         return {
             Aspect.SCALE_UP: {Configuration(cpu).name: e for cpu, e in sorted(own.items())},
-            Aspect.HETEROGENEITY: {p: across[p] for p in self._platforms if p in across},
+            Aspect.HETEROGENEITY: across,
             Aspect.SCALE_OUT: dict(sorted(out.items())),
             Aspect.TOLERATED: {source.value: e for source, e in measured.tolerated.items()},
             Aspect.CAUSED: {source.value: e for source, e in measured.caused.items()},
         }
+
+    def _across(
+        self, own: Mapping[int, Entry], further: Mapping[Setting, Entry]
+    ) -> Iterator[tuple[str, Entry]]:
+        """Entries of heterogeneity by column: platform and allocation.
+
+        Where each workload is given what it states, by platform alone: a copy has as much on every
+        one, and an entry says how fast a platform is, not how large.
+        """
+        others = {s: e for s, e in further.items() if s.servers == 1 and e.value > 0}
+        if not self._needs.stated:
+            for cpu, entry in own.items():
+                yield platform_column(self._reference, cpu), entry
+            for setting, entry in others.items():
+                cpu = setting.configuration.cpu_millicpus
+                yield platform_column(setting.platform, cpu), entry
+        elif own:
+            sizes = sorted(own)
+            most = own[sizes[-1]]
+            yield self._reference, most
+            curve = Curve(tuple(sizes), tuple(Estimate(own[cpu].value, 0.0) for cpu in sizes))
+            for setting in sorted(others, key=lambda each: each.configuration.cpu_millicpus):
+                level = most.value / curve.at(setting.configuration.cpu_millicpus).mean
+                yield (
+                    setting.platform,
+                    replace(others[setting], value=others[setting].value * level),
+                )
 
     def _pair_matrix(self, names: Sequence[str], platform: str) -> NDArray[np.float64]:
         """(K, K) performance of row beside column over that of row alone; 0 = they do not fit."""
@@ -170,8 +194,18 @@ class Trained:
         for i, one in enumerate(names):
             for j, other in enumerate(names):
                 error = noise * self._streams.normal("training", "pair", platform, one, other)
-                matrix[i, j] = pair_rate(self._setup.truth, platform, one, other) * exp(error)
+                matrix[i, j] = _pair_rate(self._setup.truth, platform, one, other) * exp(error)
         return matrix
+
+
+def _pair_rate(truth: GroundTruth, platform: str, application: str, other: str) -> float:
+    """Rate of an application beside another over that alone; 0 = the two do not fit."""
+    own = TrueResident(application, 1000.0, 1)
+    alone = truth.alone(platform, own)
+    pair = [own, TrueResident(other, 1000.0, 1)]
+    if alone <= 0 or not truth.fits(platform, pair):
+        return 0.0
+    return truth.rates(platform, pair)[0] / alone
 
 
 def _reference(setup: Setup, sizes: dict[str, int]) -> str:

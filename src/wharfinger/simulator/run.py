@@ -84,6 +84,7 @@ class RunSpec:
             ``contention`` and ``provisioning``.
         regime: Calibration of the physics; ``None`` = as the scenario says.
         servers: How many; ``None`` = as the scenario says. So are ``workloads``.
+        scale: Factor of servers, workloads and the rate of arrivals together.
         explain: A workload that will be asked for; empty = none.
         keep_ended: Records of ended workloads that the core keeps: their fates are in accounts.
     """
@@ -98,6 +99,7 @@ class RunSpec:
     regime: str | None = None
     servers: int | None = None
     workloads: int | None = None
+    scale: float = 1.0
     confidence: float = 0.8
     series: bool = False
     record: Path | None = None
@@ -117,7 +119,7 @@ def run(spec: RunSpec, progress: Progress | None = None) -> Outcome:
 def prepare(spec: RunSpec) -> "Simulation":
     """The run, ready to begin; ``InvalidInput`` as from ``run``."""
     scenario = in_regime(load_scenario(spec.scenario), spec.regime)
-    setup = build(scenario, spec.seed, spec.servers, spec.workloads)
+    setup = build(scenario, spec.seed, spec.servers, spec.workloads, spec.scale)
     if spec.explain and not any(job.name == spec.explain for job in setup.jobs):
         first = f"; its first is {setup.jobs[0].name}" if setup.jobs else ""
         raise InvalidInput(
@@ -212,6 +214,10 @@ class Simulation:
                 fractional_cpu=setup.fractional_cpu,
                 measures=policy.needs_measurements,
                 profiles=policy.estimation is not None,
+                probes_running=policy.estimation is not None,
+                clones=setup.costs.keeps_work,
+                profiles_apart=policy.estimation is not None,
+                keeps_work=setup.costs.keeps_work,
             ),
         )
         if spec.series:

@@ -183,8 +183,8 @@ class Room:
         room = self.room_bytes()
         if room - needed_bytes < self._floor_bytes:
             raise OutOfSpace(
-                f"{self._directory}: room for {room / _MEBIBYTE:.1f} MiB is left and "
-                f"{self._floor_bytes / _MEBIBYTE:.1f} MiB must stay free: nothing new is taken "
+                f"{self._directory}: room for {room / _MEBIBYTE:.1f}Mi is left and "
+                f"{self._floor_bytes / _MEBIBYTE:.1f}Mi must stay free: nothing new is taken "
                 "in until some room is freed there; what runs goes on"
             )
 

@@ -7,7 +7,7 @@ check_contention(MyModel)
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from random import Random
 
 import numpy as np
@@ -17,6 +17,7 @@ from wharfinger.core.seams.contention import (
     ContentionTable,
     Resident,
 )
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.view import Request, View
 from wharfinger.testing.harness import Expecting
 from wharfinger.testing.policy import PLATFORMS, make_request, make_residents, make_view
@@ -98,6 +99,7 @@ def _check(model: ContentionModel, seed: int) -> None:
         expect(not asks, "it asks for another look where nothing has changed")
     expect(first == trial.answers(table), "putting again changes it")
     _check_bounds(trial, table)
+    _check_columns(trial, table)
     _check_one_more(trial)
 
 
@@ -111,7 +113,13 @@ def answers(table: ContentionTable, view: View, newcomers: Sequence[Request]) ->
     return [
         *([_assessed(table, view, newcomer) for newcomer in newcomers]),
         *([table.scores(row) for row in range(len(view.names))]),
+        _columns(table, len(view.names)),
     ]
+
+
+def _columns(table: ContentionTable, servers: int) -> object:
+    columns = table.score_columns(servers)
+    return columns and [np.round(part, DIGITS).tolist() for part in astuple(columns)]
 
 
 def _assessed(table: ContentionTable, view: View, newcomer: Request) -> object:
@@ -149,6 +157,20 @@ def _check_empty(trial: _Trial) -> None:
         expect(apart is None or not apart.any(), "it does not fit on an empty server")
     answers = [table.slowdown_of(0, "w0"), *table.scores(0)]
     expect(answers == [None], "it knows a workload that is not there")
+
+
+def _check_columns(trial: _Trial, table: ContentionTable) -> None:
+    """They say what the scores of each row say."""
+    columns = table.score_columns(len(trial.view.names))
+    if columns is None:
+        return
+    for row in range(len(trial.view.names)):
+        by_source = {score.source: score for score in table.scores(row)}
+        for at, source in enumerate(SharedResource):
+            score = by_source.get(source)
+            tolerated, caused = (score.tolerated.mean, score.caused.mean) if score else (100.0, 0.0)
+            same = columns.tolerated[at, row] == tolerated and columns.caused[at, row] == caused
+            trial.expect(same, f"its columns and its scores of {source} differ")
 
 
 def _check_bounds(trial: _Trial, table: ContentionTable) -> None:

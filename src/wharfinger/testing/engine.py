@@ -22,6 +22,7 @@ What a harness can't make happen is not passed over in silence: pytest shows tha
 skipped, and ``check_engine`` returns it with the reason.
 """
 
+import os
 import select
 import subprocess
 import tempfile
@@ -35,11 +36,14 @@ from unittest.mock import patch
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
+from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import ProfilingPlan
-from wharfinger.model.workload import Run, Target, WorkloadType
+from wharfinger.model.workload import Run, Target
+from wharfinger.testing.engine_profiling import PROFILING_CHECKS
 from wharfinger.testing.harness import ENDS, EngineCheck, EngineHarness, EngineTrial, expect
+
+_EXECUTION_SECONDS = 30.0
 
 _CHECKS: list[EngineCheck] = []
 
@@ -414,6 +418,45 @@ def output_is_read_by_offset(trial: EngineTrial) -> None:
     expect(read("k", 10).data == b"", "past the end there is nothing")
 
 
+@_engine_check
+def output_has_its_times_or_none(trial: EngineTrial) -> None:
+    """By offset, from the first byte on; where they are not known, both answers say so."""
+    trial.start("k", trial.programs.printing("k", "0123456789"))
+    trial.wait_for_end("k")
+    times, since = trial.engine.log_times("k"), trial.engine.log_offset_at("k", 0.0)
+    if since is None:
+        expect(not times, f"no offset of a time is known, yet there are times: {times}")
+        return
+    expect(since == 0, f"all is newer than 1970, it begins at {since}")
+    expect([at for at, _ in times][:1] == [0], f"the first byte has no time: {times}")
+    latest = max(when for _, when in times)
+    expect(trial.engine.log_offset_at("k", latest + 1) == 10, "nothing is newer than the newest")
+    expect(trial.engine.log_times("k", 5)[0][1] <= latest, "a piece has its time, too")
+
+
+@_engine_check
+def what_can_start_is_not_refused(trial: EngineTrial) -> None:
+    """``check`` says no for certain only, and a command is run beside what runs, or refused."""
+    action = trial.action("k", trial.programs.lasting("k"))
+    expect(trial.engine.check(action.workload) == "", "what can start is said not to")
+    trial.run_lasting("k")
+    for key in ("k", "unknown"):
+        try:
+            execution = trial.engine.execute(key, ("true",))
+        except (InvalidInput, NotFound):
+            continue
+        expect(key == "k", "a command runs beside a workload that is not there")
+        expect(execution.wait(_EXECUTION_SECONDS) == 0, "true did not end with status 0")
+        execution.close()
+        execution = trial.engine.execute(key, ("sh", "-c", 'read x && [ "$x" = hi ]'), stdin=True)
+        descriptor = execution.take_input()
+        os.write(descriptor, b"hi\n")
+        os.close(descriptor)
+        ended = execution.wait(_EXECUTION_SECONDS)
+        expect(ended == 0, "a command did not get the input that it was given")
+        execution.close()
+
+
 # --- what the engine did not start --------------------------------------------------------------
 
 
@@ -539,6 +582,93 @@ def what_runs_is_measured(trial: EngineTrial) -> None:
     expect(not late, f"it has ended, and was measured: {late}")
 
 
+# --- probes --------------------------------------------------------------------------------------
+
+
+@_engine_check
+def readiness_is_reported_by_every_engine(trial: EngineTrial) -> None:
+    """When its probe passes, also by an engine that takes over; without a probe nothing is said."""
+    _need_probes(trial)
+    asked = _run_measured(trial, "k", trial.programs.getting_ready("k"))
+    plain = _run_measured(trial, "plain", trial.programs.lasting("plain"))
+    for _ in range(2):
+        trial.wait_until(partial(_is_ready, trial, "k"), "readiness of k")
+        kinds = [type(report) for report in trial.about("k")]
+        started, told = kinds.index(ev.WorkloadStarted), kinds.index(ev.ReadinessChanged)
+        expect(started < told, f"readiness was told before the start: {kinds}")
+        for report in trial.about("k"):
+            unready = isinstance(report, ev.ReadinessChanged) and not report.ready
+            expect(not unready or _is_line(report.reason), f"no reason in one line: {report}")  # type: ignore[union-attr]
+        trial.reopen()
+        trial.perform(asked, plain)
+    trial.wait_until(partial(_is_ready, trial, "k"), "readiness of k")
+    said = [r for r in trial.about("plain") if isinstance(r, ev.ReadinessChanged)]
+    expect(not said, f"it has no probe, reported was {said}")
+
+
+@_engine_check
+def what_is_not_alive_is_stopped(trial: EngineTrial) -> None:
+    """Once it has been ready; its end says so, also when it is told again."""
+    _need_probes(trial)
+    _run_measured(trial, "k", trial.programs.hanging("k"))
+    end = trial.wait_for(ev.WorkloadFinished, "k")
+    expect(end.reason == "not-alive", f"its liveness probe failed, reported was {end}")
+    trial.reopen()
+    trial.expect_one_end("k")
+    expect(trial.ends("k") == [end], f"{end} became {trial.ends('k')}")
+    trial.expect_started_once("k")
+
+
+@_engine_check
+def what_failed_tells_its_last_line(trial: EngineTrial) -> None:
+    """What exits with 0 or is stopped tells none; memory is unknown or a number, never zero."""
+    _need_probes(trial)
+    trial.start("fails", trial.programs.failing("fails", "cannot"))
+    trial.start("ends", trial.programs.printing("ends", "done"))
+    trial.run_lasting("lasts")
+    trial.perform(act.StopWorkload("lasts", 0.0))
+    for key, line in (("fails", "cannot"), ("ends", ""), ("lasts", "")):
+        end = trial.wait_for(ev.WorkloadFinished, key)
+        expect(end.last_output == line, f"its last line was {line!r}, reported was {end}")
+        expect(end.memory_peak_bytes is None or end.memory_peak_bytes > 0, f"memory of {end}")
+
+
+@_engine_check
+def without_a_load_generator_there_is_no_output_of_one(trial: EngineTrial) -> None:
+    """That of the program is never given in its place."""
+    trial.start("k", trial.programs.printing("k", "text"))
+    trial.wait_for_end("k")
+    for key in ("k", "unknown"):
+        try:
+            chunk = trial.engine.read_log(key, source="load")
+        except NotFound as error:
+            expect(_is_line(str(error)), f"no reason in one line: {error}")
+            continue
+        raise AssertionError(f"{key} has no load generator, its output is {chunk}")
+
+
+def _run_measured(trial: EngineTrial, key: str, run: Run) -> act.MeasureWorkload:
+    start = trial.action(key, run)
+    trial.perform(start)
+    trial.wait_for(ev.WorkloadStarted, key)
+    asked = act.MeasureWorkload(key, start.workload)
+    trial.perform(asked)
+    return asked
+
+
+def _is_ready(trial: EngineTrial, key: str) -> bool:
+    return any(isinstance(r, ev.ReadinessChanged) and r.ready for r in trial.about(key))
+
+
+def _is_line(text: str) -> bool:
+    return bool(text) and "\n" not in text
+
+
+def _need_probes(trial: EngineTrial) -> None:
+    if not trial.engine.capabilities.probes:
+        trial.skip("this engine does not probe")
+
+
 @_engine_check
 def clock_jumps_change_nothing(trial: EngineTrial) -> None:
     """A wall clock that jumps a year ahead and back neither ends nor delays anything.
@@ -600,69 +730,5 @@ def the_descriptor_tells_of_news_and_of_nothing_else(trial: EngineTrial) -> None
     raise AssertionError("still readable when everything has been reported")
 
 
-# --- profiling -----------------------------------------------------------------------------------
-
-
-@_engine_check
-def a_profiling_plan_is_answered_once(trial: EngineTrial) -> None:
-    """However often it is asked for, also after its end; and the copy has had no effect."""
-    asked = _ask(trial, trial.programs.exiting("k", 0))
-    trial.perform(asked, asked)
-    if not trial.engine.capabilities.profiles:
-        trial.wait_for(ev.ProfilingFailed, "k")
-        return
-    measurements = trial.wait_for(ev.ProfilingFinished, "k").measurements
-    expect(bool(measurements.performance), f"nothing was measured: {measurements}")
-    expect(measurements.runs >= 1, f"measured without a run: {measurements}")
-    answers = [r for r in trial.about("k") if isinstance(r, ev.ProfilingFinished)]
-    trial.perform(asked)
-    trial.wait_until(lambda: len(trial.about("k")) > len(answers), "the answer again")
-    again = [r for r in trial.about("k") if isinstance(r, ev.ProfilingFinished)]
-    expect(set(map(repr, again)) == {repr(answers[0])}, f"different answers: {again}")
-    trial.expect_never_started("k")
-
-
-@_engine_check
-def a_stop_ends_profiling(trial: EngineTrial) -> None:
-    """The answer is a failure; a stop of what is over changes nothing."""
-    _need_profiles(trial)
-    trial.perform(_ask(trial, trial.programs.lasting("k"), seconds=60.0))
-    trial.perform(act.StopWorkload("k", 1.0))
-    failed = trial.wait_for(ev.ProfilingFailed, "k")
-    expect(failed.reason == "stopped", f"a stop was asked for, reported was {failed}")
-    trial.perform(act.StopWorkload("k", 1.0))
-    trial.take_in(0.05)
-    others = [r for r in trial.about("k") if not isinstance(r, ev.ProfilingFailed)]
-    expect(not others, f"it is over, reported was {others}")
-
-
-@_engine_check
-def best_effort_work_is_never_copied(trial: EngineTrial) -> None:
-    """Its planner should not ask; if it does, the answer is no."""
-    asked = _ask(trial, trial.programs.exiting("k", 0))
-    filler = replace(asked.workload, type=WorkloadType.BEST_EFFORT)
-    trial.perform(replace(asked, workload=filler))
-    trial.wait_for(ev.ProfilingFailed, "k")
-    trial.expect_never_started("k")
-
-
-@_engine_check
-def profiling_is_asked_for_again_after_a_crash(trial: EngineTrial) -> None:
-    """What an earlier engine was at is cleared away, and the plan is run again."""
-    _need_profiles(trial)
-    trial.perform(_ask(trial, trial.programs.lasting("k"), seconds=60.0))
-    trial.reopen()
-    trial.perform(_ask(trial, trial.programs.exiting("k", 0)))
-    trial.wait_for(ev.ProfilingFinished, "k")
-    trial.expect_never_started("k")
-
-
-def _ask(trial: EngineTrial, program: Run, *, seconds: float = 5.0) -> act.ProfileWorkload:
-    start = trial.action("k", program)
-    plan = ProfilingPlan(start.placements[0].server, (1000,), 64 << 20, (), seconds)
-    return act.ProfileWorkload("k", start.workload, plan)
-
-
-def _need_profiles(trial: EngineTrial) -> None:
-    if not trial.engine.capabilities.profiles:
-        trial.skip("this engine runs no copies")
+for _check in PROFILING_CHECKS:
+    _engine_check(_check)

@@ -21,13 +21,14 @@ from random import Random
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.engines.base import Engine, LogChunk, Usage
+from wharfinger.engines.base import Engine, Execution, LogChunk, LogSource, Usage
 from wharfinger.errors import EngineFault
 from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import Workload
 
 # An answer to an action; told late and twice it could be taken for a later action's answer.
 _ANSWERS = (ev.AllocationResized, ev.ResizeFailed, ev.ProfilingFinished, ev.ProfilingFailed)
-_ANSWERED = (act.StartWorkload, act.ResizeAllocation, act.ProfileWorkload)
+_ANSWERED = (act.StartWorkload, act.ResizeAllocation, act.ProfileWorkload, act.ProbeWorkload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,10 @@ class FaultyEngine:
         self._epoll.register(self._wake, select.EPOLLIN)
         self._open()
 
+    def check(self, workload: Workload) -> str:
+        """The wrapped engine's."""
+        return self.inner.check(workload)
+
     def perform(self, action: act.EngineAction) -> None:
         """Pass the action on, or die first, or refuse it."""
         self._maybe_crash()
@@ -155,9 +160,25 @@ class FaultyEngine:
         """The wrapped engine's."""
         return {} if self.dead else self.inner.usage()
 
-    def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
+    def read_log(
+        self, key: str, offset: int = 0, limit_bytes: int = 65536, source: LogSource = "output"
+    ) -> LogChunk:
         """The wrapped engine's."""
-        return self.inner.read_log(key, offset, limit_bytes)
+        return self.inner.read_log(key, offset, limit_bytes, source)
+
+    def log_offset_at(self, key: str, seconds: float) -> int | None:
+        """The wrapped engine's."""
+        return self.inner.log_offset_at(key, seconds)
+
+    def log_times(
+        self, key: str, offset: int = 0, length_bytes: int = 65536
+    ) -> Sequence[tuple[int, float]]:
+        """The wrapped engine's."""
+        return self.inner.log_times(key, offset, length_bytes)
+
+    def execute(self, key: str, command: Sequence[str], *, stdin: bool = False) -> Execution:
+        """The wrapped engine's."""
+        return self.inner.execute(key, command, stdin=stdin)
 
     def close(self) -> None:
         """Close the wrapped engine. The same object may be opened again, as another engine."""

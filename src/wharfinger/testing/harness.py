@@ -9,7 +9,7 @@ import time
 import unittest
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import NoReturn, Protocol, TypeVar
@@ -19,12 +19,14 @@ from wharfinger.core import events as ev
 from wharfinger.engines.base import Engine
 from wharfinger.errors import NotFound
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.workload import Run, Workload, WorkloadType
+from wharfinger.model.workload import Probe, Run, Workload, WorkloadType
 
 R = TypeVar("R", bound=ev.Report)
 T = TypeVar("T")
 
 End = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
+FAILED = 3
+"""Exit status of a program that fails."""
 ENDS = (ev.WorkloadFinished, ev.WorkloadVanished, ev.StartFailed)
 
 
@@ -47,7 +49,10 @@ class Expecting:
 
 
 class Programs(Protocol):
-    """Programs for an engine to run; every one of them counts that it was started."""
+    """Programs for an engine to run; every one of them counts that it was started.
+
+    Engines without ``Capabilities.probes`` need no ``failing``, ``getting_ready`` and ``hanging``.
+    """
 
     def exiting(self, key: str, status: int) -> Run:
         """Ends at once with this status."""
@@ -57,6 +62,15 @@ class Programs(Protocol):
 
     def printing(self, key: str, text: str) -> Run:
         """Prints this text and ends with status 0."""
+
+    def failing(self, key: str, text: str) -> Run:
+        """Prints this text, a line, and ends with status ``FAILED``."""
+
+    def getting_ready(self, key: str) -> Run:
+        """Has a readiness probe, which passes a little after its start; runs until stopped."""
+
+    def hanging(self, key: str) -> Run:
+        """Has both probes; it gets ready, and soon its liveness probe fails for good."""
 
     def working(self, key: str) -> Run:
         """Does one small piece of work after another until it is stopped."""
@@ -88,6 +102,27 @@ class ShellPrograms:
     def printing(self, key: str, text: str) -> Run:
         """``printf TEXT``."""
         return self._shell(key, f"printf %s {shlex.quote(text)}")
+
+    def failing(self, key: str, text: str) -> Run:
+        """``echo TEXT; exit 3``."""
+        return self._shell(key, f"echo {shlex.quote(text)}; exit {FAILED}")
+
+    def getting_ready(self, key: str) -> Run:
+        """Makes a file, whose presence is probed."""
+        path, there = self._probed(key)
+        run = self._shell(key, f"sleep 0.3; : > {path}; exec sleep 300")
+        return replace(run, ready=there)
+
+    def hanging(self, key: str) -> Run:
+        """Makes a file, whose presence is probed, and removes it."""
+        path, there = self._probed(key)
+        run = self._shell(key, f": > {path}; sleep 4; rm {path}; exec sleep 300")
+        return replace(run, ready=there, alive=there)
+
+    def _probed(self, key: str) -> tuple[str, Probe]:
+        path = str(self._directory / f"probed.{key}")
+        there = Probe(command=("test", "-e", path), every_seconds=0.2, timeout_seconds=10.0)
+        return shlex.quote(path), there
 
     def working(self, key: str) -> Run:
         """Appends a line to a file, again and again."""

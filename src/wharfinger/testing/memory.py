@@ -8,6 +8,9 @@ second, whatever runs beside it; actions take effect at once, and only ``advance
 ``exit N``, ``true``   ends at once with that status (``true`` 0, ``false`` 1)
 ``signal N``           is ended by that signal at once
 ``print TEXT``         prints the text and ends with status 0
+``fail TEXT``          prints the text and ends with status 3
+``ready SECONDS``      runs; its readiness probe finds it ready so long after its start
+``hang SECONDS``       runs; its liveness probe finds it not alive so long after its start
 ``sleep SECONDS``      ends with status 0 when it has run for so long on the cluster's clock
 ``missing``            can't be started, for certain
 anything else          runs until it is stopped, or until ``MemoryCluster.end``
@@ -24,7 +27,7 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.view import Capabilities
-from wharfinger.model.workload import Run, Workload
+from wharfinger.model.workload import Probe, Run, Workload
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.cluster.runs import SimulatedRun, State
 from wharfinger.simulator.engine import SimulatedEngine
@@ -32,6 +35,7 @@ from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.setup import Costs, Measuring
 from wharfinger.simulator.truth.ground_truth import TrueResident, Undisturbed
+from wharfinger.testing.harness import FAILED
 
 MEBIBYTE = 1024**2
 
@@ -80,7 +84,7 @@ class MemoryCluster(SimulatedCluster):
             [make_server()] if servers is None else servers,
             costs=Costs(0.0, 0.0, 0.0, 0.0, 0.0),
             measuring=Measuring(noise=0.0, delay_seconds=0.0),
-            capabilities=capabilities or Capabilities(profiles=profiles),
+            capabilities=capabilities or Capabilities(profiles=profiles, probes=True),
         )
 
     def running(self) -> tuple[str, ...]:
@@ -138,6 +142,12 @@ class MemoryCluster(SimulatedCluster):
                 return job
             case ("print", words):
                 return replace(job, output=" ".join(words).encode())
+            case ("fail", words):
+                return replace(job, output=" ".join(words).encode(), exit_code=FAILED)
+            case ("ready", [seconds]):
+                return replace(job, work=inf, ready_seconds=float(seconds))
+            case ("hang", [seconds]):
+                return replace(job, work=inf, hangs_seconds=float(seconds))
             case ("sleep", [seconds]):
                 return replace(job, work=float(seconds))
         return replace(job, work=inf)
@@ -181,6 +191,18 @@ class MemoryPrograms:
     def working(self, key: str) -> Run:
         """Whatever lasts works while the cluster's clock moves."""
         return Run(("serve",))
+
+    def failing(self, key: str, text: str) -> Run:
+        """``fail TEXT``."""
+        return Run(("fail", text))
+
+    def getting_ready(self, key: str) -> Run:
+        """``ready 1``."""
+        return Run(("ready", "1"), ready=Probe(port=80))
+
+    def hanging(self, key: str) -> Run:
+        """``hang 1``."""
+        return Run(("hang", "1"), ready=Probe(port=80), alive=Probe(port=80))
 
     def missing(self, key: str) -> Run:
         """``missing``."""

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wharfinger.core.seams.contention import Assessment, LogEstimates, Resident, Score
-from wharfinger.model.profile import Classification, Estimate
+from wharfinger.core.seams.contention import Assessment, ContentionTable, LogEstimates, Resident
 from wharfinger.model.view import Request, View
 
 
@@ -29,7 +28,7 @@ class ByCount:
         return CountTable(self.settings.drop)
 
 
-class CountTable:
+class CountTable(ContentionTable):
     """How many are on each server."""
 
     def __init__(self, drop: float) -> None:
@@ -48,18 +47,9 @@ class CountTable:
         counts = (self._counts + [0] * len(view.names))[: len(view.names)]
         return CountAssessment(counts, self._drop)
 
-    def slowdown_of(self, row: int, name: str) -> Estimate | None:
-        return None
-
-    def drop_of(self, row: int, platform: str, classification: Classification) -> float | None:
-        return None
-
-    def scores(self, row: int) -> list[Score]:
-        return []
-
 
 class CountAssessment(Assessment):
-    """What a newcomer would suffer; nobody is slowed beyond what it bears."""
+    """Slowdown of a newcomer; no resident is slowed beyond what it tolerates."""
 
     informed = True
 

@@ -80,7 +80,7 @@ class ByFreeCpu(ByReservation):
         return replace(made, note=view.names[best])
 
     def _index_of(self, view: View) -> FreeCpuIndex:
-        """Made anew: on a snapshot there is none."""
+        """Created for each decision: a snapshot has none."""
         index = FreeCpuIndex(self.settings.bucket_millicpus)
         for row in range(len(view.names)):
             index.touch(row)

@@ -36,6 +36,7 @@ class FastLane:
 
     name = "fast-lane"
     queues = (FAST, SLOW)
+    backfill = 8
 
     def __init__(self, settings: FastLaneSettings | None = None) -> None:
         self.settings = settings or FastLaneSettings()

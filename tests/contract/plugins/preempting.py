@@ -28,7 +28,7 @@ class Preempting(LeastLoaded):
 
 
 def _victims(request: Request, view: View, row: int) -> list[str]:
-    """Whom to stop on one server, the least important first; none where that is not enough."""
+    """Which workloads to stop on one server, least important first; none if not enough."""
     need = request.reserved(view.capabilities)
     cpu = need.cpu_millicpus - int(view.cpu_capacity[row] - view.cpu_allocated[row])
     memory = need.memory_bytes - int(view.memory_capacity[row] - view.memory_allocated[row])

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.catalog.programs.load import LoadWindow, Schedule, percentile
+from wharfinger.catalog.programs.load import LoadSchedule, LoadWindow, percentile
 
 
 def times(schedule, until):
@@ -19,7 +19,7 @@ def times(schedule, until):
 
 
 def test_as_many_requests_come_as_the_schedule_says():
-    schedule = Schedule(100, ((5, 300), (8, 0), (12, 50)))
+    schedule = LoadSchedule(100, ((5, 300), (8, 0), (12, 50)))
     came = times(schedule, 14)
     counts = [sum(a < t <= b for t in came) for a, b in ((0, 5), (5, 8), (8, 12), (12, 14))]
     assert all(

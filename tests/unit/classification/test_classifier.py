@@ -123,6 +123,19 @@ def test_a_saturated_one_held_what_it_did_or_queues_as_the_law_says() -> None:
     assert 0 < never.curves[Quantity.HELD].at(500).mean < 10
 
 
+def test_a_load_that_takes_all_there_is_and_keeps_the_bound_waits_for_its_answers() -> None:
+    bound = LatencyBound(99, 0.1)
+    closed = CLASSIFIER.classify(service(100.0, 0.08, 0.49), bound=bound)
+    assert closed.saturating
+    assert closed.idle_latency_seconds is None
+    overloaded = CLASSIFIER.classify(service(100.0, 0.5, 0.49), bound=bound)
+    assert not overloaded.saturating
+    calm = CLASSIFIER.classify(service(100.0, 0.04, 0.25), bound=bound)
+    assert not calm.saturating
+    assert calm.idle_latency_seconds.mean == pytest.approx(0.02), "half of it was waiting"
+    assert calm.idle_latency_seconds.std == 0.5
+
+
 def test_without_a_bound_or_its_latency_nothing_is_said_of_what_it_holds() -> None:
     found = service(100.0, 0.04, 0.25)
     assert Quantity.HELD not in CLASSIFIER.classify(found).curves

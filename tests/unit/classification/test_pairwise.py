@@ -1,5 +1,6 @@
 """Profiles of pairs as classifications have them."""
 
+from dataclasses import replace
 from math import log
 
 import numpy as np
@@ -7,8 +8,10 @@ import pytest
 
 from tests.support.courses import curve
 from wharfinger.classification.pairwise import REFERENCES, PairClassifier
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.profile import Entry, Estimate, Measurements
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry, Estimate, Measurements, Origin, SettingEntry
 
 NAMES = [f"p{i}" for i in range(8)]
 RNG = np.random.default_rng(0)
@@ -60,3 +63,37 @@ def test_where_no_pairs_are_known_classifications_stay_as_they_are(names, relati
     classifier = PairClassifier.fit(names, relative)
     assert classifier.references == ()
     assert classifier.complete(KNOWN, Measurements()) is KNOWN
+
+
+def test_what_residents_take_from_a_copy_is_added_again_with_its_doubt():
+    alone = measured(0.8, 0.02)
+    profile = CLASSIFIER.complete(KNOWN, alone).pairs["fast"]
+    pressure = replace(profile, suffers=(), presses_variance=(0.01,) * len(profile.presses))
+    slowdown = profile.beside(pressure)
+    row = {1000: Entry(10.0 * slowdown.mean, 0.03), 2000: Entry(20.0 * slowdown.mean, 0.03)}
+    observed = Entry(30.0, 0.03, origin=Origin.OBSERVED)
+    rows = {
+        Quantity.RATE: {**row, 3000: observed},
+        Quantity.LATENCY: {1000: Entry(0.1 / slowdown.mean)},
+        Quantity.CPU: {1000: Entry(0.9)},
+    }
+    elsewhere = SettingEntry(Setting("slow", Configuration(1000)), Entry(5.0))
+    copied = replace(
+        alone,
+        performance=rows,
+        further={Quantity.RATE: (elsewhere,)},
+        neighbors={"fast": pressure},
+    )
+
+    found = CLASSIFIER.without_neighbors(copied)
+    rates = found.performance[Quantity.RATE]
+    assert [rates[cpu].value for cpu in row] == pytest.approx([10.0, 20.0])
+    assert rates[1000].error == pytest.approx(np.hypot(0.03, slowdown.std))
+    assert slowdown.std > 0
+    assert rates[3000] == observed, "that is corrected where it is learnt"
+    assert found.performance[Quantity.LATENCY][1000].value == pytest.approx(0.1)
+    assert found.performance[Quantity.CPU] == rows[Quantity.CPU]
+    assert found.further[Quantity.RATE] == (elsewhere,), "nobody pressed on it there"
+    assert CLASSIFIER.without_neighbors(alone) is alone
+    strange = replace(copied, neighbors={"fast": replace(pressure, basis="another")})
+    assert CLASSIFIER.without_neighbors(strange).performance == rows

@@ -1,5 +1,7 @@
 """At most four runs, each classification's second entry chosen by what it tells."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,12 +9,15 @@ from tests.unit.classification.test_axis import CPUS, PLATFORMS, REFERENCE, SERV
 from wharfinger.classification.axis import axes_between
 from wharfinger.classification.classifier import Classifications
 from wharfinger.classification.planner import MAX_RUNS, Possible, joint_plan
+from wharfinger.classification.platforms import platform_column
 from wharfinger.classification.utility import Aspect, UtilityMatrix
-from wharfinger.model.configuration import Configuration
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 
 SOURCES = (SharedResource.INTEGER, SharedResource.TLB, SharedResource.VECTOR)
-EVERYTHING = Possible("usual", list(map(Configuration, CPUS)), PLATFORMS, SERVERS, SOURCES)
+EVERYTHING = Possible(
+    "usual", list(map(Configuration, CPUS)), dict.fromkeys(PLATFORMS, max(CPUS)), SERVERS, SOURCES
+)
 
 
 @pytest.mark.parametrize("seed", [None, 0, 1])
@@ -56,6 +61,42 @@ def test_the_platform_that_tells_most_is_chosen() -> None:
     classifications = Classifications(
         {Aspect.HETEROGENEITY: UtilityMatrix.of(Aspect.HETEROGENEITY, rows)}
     )
-    possible = Possible(REFERENCE.platform, [REFERENCE.configuration], ("same", "telling"))
+    possible = Possible(
+        REFERENCE.platform, [REFERENCE.configuration], dict.fromkeys(("same", "telling"), 10**6)
+    )
     runs = joint_plan(classifications, possible)
     assert runs[-1].setting.platform == "telling"
+
+
+def test_as_many_platforms_as_are_asked_for_are_run_on_once_each() -> None:
+    few, more = (replace(EVERYTHING, elsewhere=count) for count in (1, 2))
+    first, both = joint_plan(made(), few), joint_plan(made(), more)
+    assert both[: len(first)] == first
+    elsewhere = [r.setting.platform for r in both if r.setting.platform != EVERYTHING.reference]
+    assert len(elsewhere) == len(set(elsewhere)) == 2
+
+
+def test_a_small_platform_takes_the_smaller_run_of_the_two() -> None:
+    """Where an allocation on a small platform tells most, that one is run there."""
+    rng = np.random.default_rng(0)
+    rows = {
+        f"p{n}": {
+            platform_column("usual", 1000): (level := np.exp(rng.normal(0, 1.0))),
+            platform_column("usual", 4000): level * 3,
+            platform_column("small", 1000): level * np.exp(rng.normal(0, 0.5)),
+            platform_column("large", 1000): level,
+            platform_column("large", 4000): level * 3,
+        }
+        for n in range(20)
+    }
+    kind = Aspect.HETEROGENEITY
+    classifications = Classifications({kind: UtilityMatrix.of(kind, rows)}, "gaussian")
+    pair = [Configuration(1000), Configuration(4000)]
+    for holds, expected in (
+        ({"small": 1000, "large": 8000}, Setting("small", Configuration(1000))),
+        ({"small": 500, "large": 1500}, Setting("large", Configuration(1000))),
+    ):
+        runs = joint_plan(classifications, Possible("usual", pair, holds))
+        assert runs[0].setting == Setting("usual", Configuration(4000))
+        assert runs[-1].setting == expected
+    assert len(joint_plan(classifications, Possible("usual", pair, {"small": 500}))) == 2

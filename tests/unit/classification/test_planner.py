@@ -74,6 +74,28 @@ def test_without_room_it_waits(cpus) -> None:
     assert found.decision.would_change
 
 
+def test_room_that_is_kept_for_others_is_not_taken() -> None:
+    there = view(500, 1000)
+    found = PLANNER.plan(Request(TARGETED, excluded=frozenset({1})), there)
+    assert found is not None
+    assert found.plan is not None
+    assert found.plan.server == "s0"
+    none_left = PLANNER.plan(Request(TARGETED, excluded=frozenset({0, 1})), there)
+    assert none_left is not None
+    assert none_left.decision.reason is ReasonCode.NO_ROOM
+
+
+@pytest.mark.parametrize(("elastic", "expected_mib"), [(True, 2048), (False, 256)])
+def test_a_copy_of_unstated_memory_gets_half_of_the_server(
+    elastic: bool, expected_mib: int
+) -> None:
+    reservation = replace(TARGETED.reservation, elastic_memory=elastic)
+    found = PLANNER.plan(Request(replace(TARGETED, reservation=reservation)), view(2000))
+    assert found is not None
+    assert found.plan is not None
+    assert found.plan.memory_bytes == expected_mib * 2**20
+
+
 def test_one_copy_a_server() -> None:
     seen = view(1000, 500)
     busy = replace(seen, copies=np.array([1, 0]))

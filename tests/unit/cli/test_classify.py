@@ -96,6 +96,28 @@ def test_pairs_of_relative_values(capsys: pytest.CaptureFixture[str], tmp_path: 
     ]  # fmt: skip
 
 
+def test_what_levels_say_is_learnt_where_it_is_not_said(
+    capsys: pytest.CaptureFixture[str], train: str, test: str
+):
+    found = {}
+    for scale in ([], ["--scale", "auto"], ["--scale", "arbitrary"]):
+        argv = ["--estimator", "row-column-means", *scale, "-o", "json"]
+        status, out, _ = call(capsys, "evaluate", train, "--repeats", "1", *argv)
+        assert status == 0
+        assert json.loads(out)["scale"] == (scale or ["", "auto"])[1]
+        _, found[tuple(scale)], _ = call(
+            capsys, "predict", train, "--rows", test, "--suggest", "1", *argv
+        )
+    assert found[()] == found["--scale", "auto"] != found["--scale", "arbitrary"]
+
+
+def test_a_scale_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str], train: str):
+    status, out, err = call(capsys, "evaluate", train, "--scale", "guess")
+    assert (status, out) == (2, "")
+    assert "'guess'" in err
+    assert "auto, arbitrary, common, normalised" in err.replace("'", "")
+
+
 def test_predict_fills_in_rows(capsys: pytest.CaptureFixture[str], train: str, test: str):
     status, out, err = call(
         capsys,

@@ -112,6 +112,6 @@ def test_a_target_is_said_in_the_manifests_units():
 
 
 def test_the_workloads_table_names_what_an_operator_looks_for():
-    assert [header for header, _ in columns("workloads", "table")][:6] == [
-        "NAME", "TYPE", "PHASE", "CPUS", "MEMORY", "SERVER",
+    assert [header for header, _ in columns("workloads", "table")][:8] == [
+        "NAME", "TYPE", "STATUS", "READY", "RESTARTS", "CPUS", "MEMORY", "SERVER",
     ]  # fmt: skip

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.support.cluster import server, workload
 from tests.support.courses import curve
+from tests.support.exact_profiles import exact_profiles
 from wharfinger.contention.by_pair import ByPair
-from wharfinger.contention.exact import exact_profiles
 from wharfinger.core.seams.contention import Assessment, LogEstimates, Resident
 from wharfinger.core.tables import ServerTable
 from wharfinger.model.decisions import Prediction

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.support.courses import curve
-from wharfinger.contention.exact import exact_profiles
+from tests.support.exact_profiles import exact_profiles
 from wharfinger.contention.pair_table import MIN_KEPT, PairResident, PairRows, pair_residents
 from wharfinger.core.seams.contention import Resident
 from wharfinger.model.decisions import Prediction
@@ -92,3 +92,16 @@ def test_a_resident_keeps_its_target_less_its_tolerance_from_what_it_does_alone(
     careless = pair_residents([resident(1, X, tolerance=1.0)], "any")[0]
     assert careless.kept == log(MIN_KEPT)
     assert pair_residents([resident(1, X, best_effort=True)], "any")[0].performance is None
+
+
+def test_what_residents_press_together_is_a_profile_as_wide_as_its_basis():
+    rows = PairRows()
+    doubtful = replace(X, presses_variance=(0.1, 0.0))
+    rows.put_pairs(0, [PairResident("a", doubtful, 0.0), PairResident("b", Y, None)])
+    wide = PairProfile("wide", (0.0,) * 5, (1.0,) * 5)
+    rows.put_pairs(2, [PairResident("c", wide, 0.0)])
+    found = rows.pressure_on(0)
+    assert (found.basis, found.presses, found.presses_variance) == ("b", (1.0, 1.0), (0.1, 0.0))
+    assert rows.pressure_on(2).presses == wide.presses
+    assert X.beside(found).mean == pytest.approx(X.beside(X, Y).mean)
+    assert rows.pressure_on(1) is rows.pressure_on(9) is None

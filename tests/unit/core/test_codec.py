@@ -7,8 +7,8 @@ import pytest
 from tests.support.cluster import PLATFORM, Cluster, running, server, workload
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
-from wharfinger.core.tracking import Observation, TargetTracking, Tracked
-from wharfinger.errors import StoreDamaged
+from wharfinger.core.tracking import Observation, ProbeCause, TargetTracking, Tracked
+from wharfinger.errors import NewerState, StoreDamaged
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Candidate, Decision, Prediction, ReasonCode, Stage
@@ -156,6 +156,8 @@ EXAMPLES: tuple[ev.Event, ...] = (
     ev.ProfilingFinished("k", MEASUREMENTS),
     ev.ProfilingFailed("k", "no"),
     ev.ClassificationFailed("k", "no"),
+    ev.WorkloadProbed("k", 2, MEASUREMENTS),
+    ev.WorkloadProbed("k", 2, Measurements(), "no"),
     ev.WorkloadClassified("k", CLASSIFICATION),
     ev.ManagerStarted(
         "n",
@@ -187,6 +189,9 @@ EXAMPLES: tuple[ev.Event, ...] = (
     ev.ClassificationPlanned("w", "k", DECISION),
     ev.ReclassificationPlanned("w", DECISION),
     ev.ReclassificationPlanned("w", DECISION, MEASUREMENTS),
+    ev.ProbePlanned(
+        "w", DECISION, ProbeCause.REACTIVE, (SharedResource.LAST_LEVEL_CACHE,), 0.05, PLACES
+    ),
     ev.WorkloadSuspended("w", "x", DECISION),
     ev.WorkloadResumed("w", DECISION, ineffective=True),
     ev.WorkloadMigrated("w", DECISION, PLACES),
@@ -211,6 +216,15 @@ EXAMPLES: tuple[ev.Event, ...] = (
     ev.PlacementDelegated("w", "q", "other", DECISION),
     ev.PlacementProposed("q", PLACES, (3, 4), DECISION),
     ev.PlacementConflicted("w", DECISION),
+    ev.ReadinessChanged("k", ready=False, reason="port 80: connection refused"),
+    ev.RestartRequested("w"),
+    ev.SuspendRequested("w"),
+    ev.ResumeRequested("w"),
+    ev.ServerCordoned("a", drain=True, reason="new memory"),
+    ev.ServerUncordoned("a"),
+    ev.RunScheduled("w", 1.5, DECISION),
+    ev.RunBegun("w", "schedule"),
+    ev.TimeLimitReached("w"),
 )
 
 
@@ -247,9 +261,14 @@ def test_an_event_of_a_newer_version_may_have_more_fields() -> None:
     assert decode_event("StartAccepted", b'{"key": "k", "later": 1}') == ev.StartAccepted("k")
 
 
+def test_an_event_of_an_unknown_kind_is_a_newer_versions() -> None:
+    with pytest.raises(NewerState, match="unknown kind 'NoSuchEvent'"):
+        decode_event("NoSuchEvent", b"{}")
+
+
 @pytest.mark.parametrize(
     ("kind", "payload"),
-    [("NoSuchEvent", b"{}"), ("StartAccepted", b"{}"), ("StartAccepted", b"\xff")],
+    [("StartAccepted", b"{}"), ("StartAccepted", b"\xff")],
 )
 def test_what_is_no_event_is_damage(kind: str, payload: bytes) -> None:
     with pytest.raises(StoreDamaged, match="event"):

@@ -78,19 +78,26 @@ def test_the_load_index_follows_all_that_happens_to_a_server() -> None:
     columns.drop("s11")
     columns.drop("s0")
     assert best() == ["s14", "s17"]
-    columns.put(server("s8", cpus=64), joins=True)
+    columns.move_to_end("s8")
+    columns.put(server("s8", cpus=64))
+    assert best() == ["s8", "s14"]
+    columns.exchange("s8", 3)
+    assert (columns.row("s8"), columns.name(len(_view(columns).names) - 1)) == (3, "s4")
     assert best() == ["s8", "s14"]
 
 
-def test_a_server_that_joins_again_is_as_unsettled_as_it_was() -> None:
+def test_a_server_is_as_unsettled_as_it_was_when_its_row_moves() -> None:
     columns = ServerTable()
     for name in ("a", "b", "c"):
         columns.put(server(name))
     for name in ("c", "a"):
         columns.unsettle(name, unsettled=True)
     assert columns.unsettled() == ["a", "c"]
-    columns.put(server("a"), joins=True)
+    columns.move_to_end("a")
     assert columns.unsettled() == ["c", "a"]
     assert _view(columns).unsettled.tolist() == [0, 1, 1]
+    columns.exchange("a", 0)
+    assert columns.unsettled() == ["a", "c"]
+    assert _view(columns).unsettled.tolist() == [1, 1, 0]
     columns.drop("c")
     assert columns.unsettled() == ["a"]

@@ -3,13 +3,14 @@
 import numpy as np
 
 from tests.support.cluster import PLATFORM, Cluster, running, server, workload
-from tests.support.courses import curve, made
-from wharfinger.contention.exact import exact_profiles
+from tests.support.courses import curve, made, measure, start, wants
+from tests.support.exact_profiles import exact_profiles
 from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Platform, Server
-from wharfinger.model.profile import Estimate
+from wharfinger.model.profile import Estimate, Measurements
 
 PROFILES = exact_profiles("b", ["x", "y"], np.array([[0.5, 0.8], [0.9, 0.0]]))
 DISK = SharedResource.STORAGE_BANDWIDTH
@@ -108,6 +109,39 @@ def test_rows_follow_their_servers():
     assert len(cluster.manager.view.names) == 2
 
 
+def test_servers_that_have_left_stand_last_as_in_a_snapshot() -> None:
+    cluster = Cluster("random")
+    for name in "abcd":
+        cluster.tell(ev.ServerReported(server(name, 1)))
+    cluster.sync()
+    for name in ("w", "x", "y", "z"):
+        placed(cluster, name, "x")
+    for name in ("b", "a"):
+        cluster.tell(ev.ServerLeft(name, "unplugged"))
+    for name in ("e", "b", "f"):
+        cluster.tell(ev.ServerReported(server(name, 3)))
+        cluster.check_books()
+        assert list(cluster.manager.view.names) == list(cluster.replayed(8).view.names)
+    assert list(cluster.manager.view.names) == ["c", "d", "e", "b", "f", "a"]
+    asked = workload("new", 1000)
+    (_, previewed, *_) = cluster.manager.preview(asked, cluster.now)
+    cluster.tell(ev.WorkloadSubmitted(asked))
+    assert cluster.record("new").decisions[-1].decision == previewed
+
+
+def test_what_one_start_missed_does_not_close_the_server_of_the_next() -> None:
+    cluster = made("feedback", 2)
+    start(cluster, wants())
+    measure(cluster, 2, w=50)
+    assert cluster.manager.view.unsettled.tolist() == [1]
+    cluster.tell(ev.RestartRequested("w"))
+    cluster.tell(ev.WorkloadFinished(cluster.key("w"), None, 15, "killed"))
+    assert cluster.record("w").phase is Phase.PLACED
+    assert cluster.manager.view.unsettled.tolist() == [0]
+    running(cluster, "w")
+    cluster.check_books()
+
+
 def test_a_snapshot_stays_as_it_is_when_the_cluster_changes() -> None:
     cluster = made("quasar", 4)
     placed(cluster, "one")
@@ -119,3 +153,16 @@ def test_a_snapshot_stays_as_it_is_when_the_cluster_changes() -> None:
     assert snapshot.cpu_allocated.tolist() == allocated != live.cpu_allocated.tolist()
     assert snapshot.contention.scores(0) == scores != live.contention.scores(0)
     assert int(snapshot.versions[0]) == version < int(live.versions[0])
+
+
+def test_what_pressed_on_a_copy_is_kept_with_its_measurements():
+    cluster = Cluster()
+    cluster.tell(ev.ServerReported(server("s", 4)))
+    cluster.sync()
+    placed(cluster, "a", "x")
+    cluster.tell(ev.WorkloadSubmitted(workload("b", 500, profile=True)))
+    cluster.tell(ev.ProfilingFinished(cluster.key("b"), Measurements(runs=1)))
+    kept = cluster.record("b").measurements
+    assert kept is not None
+    assert kept.neighbors[PLATFORM.name].presses == PROFILES["x"].presses
+    cluster.check_books()

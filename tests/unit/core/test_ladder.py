@@ -1,6 +1,7 @@
 """What is done, rung by rung, for one that is off its target; and never forever."""
 
 from dataclasses import replace
+from math import log
 
 import pytest
 
@@ -20,8 +21,11 @@ from tests.support.courses import (
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
+from wharfinger.core.state import is_violated
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.performance import Quantity, Reading, Sample
+from wharfinger.model.profile import quantile
+from wharfinger.model.units import cpu_number
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Target, Workload
 
@@ -40,7 +44,7 @@ def test_neighbours_that_do_not_need_it_give_room_to_one_that_lacks_it() -> None
     assert why.accepted
     assert why.message.startswith("w ")
     assert "140%" in why.message
-    assert f"300m CPU become {after}m" in why.message
+    assert f"reduced from 0.3 to {cpu_number(after)} CPU" in why.message
     step = cluster.tell(ev.AllocationResized(given.key, given.placements))
     (taken,) = of(act.ResizeAllocation, list(step.actions))
     assert taken.key == cluster.key("w")
@@ -241,18 +245,35 @@ def restartable(**others) -> Workload:
 def crowded() -> Cluster:
     """w runs on a, which has 1 CPU; b has 4, and only just."""
     cluster = made("quasar", 1)
-    cluster.tell(ev.WorkloadSubmitted(restartable()))
+    cluster.tell(ev.WorkloadSubmitted(replace(restartable(), tolerance=0.0)))
     classified(cluster, "w", (500, 50), (1000, 110), (4000, 300))
     running(cluster, "w")
     cluster.tell(ev.ServerReported(server("b", 4)))
     return cluster
 
 
+def reclassified(cluster: Cluster, times: int, **rates: float) -> list[act.Action]:
+    """As ``measure``; a classifier answers at once, as before."""
+    asked = []
+    for _ in range(times):
+        asked += measure(cluster, 1, **rates)
+        if cluster.record("w").reclassifying:
+            told = curve((500, 50), (1000, 110), (4000, 300))
+            cluster.tell(ev.WorkloadClassified(cluster.key("w"), told))
+    return asked
+
+
+def test_what_is_known_to_be_wrong_moves_nobody() -> None:
+    cluster = crowded()
+    assert not of(act.StopWorkload, measure(cluster, 30, w=70))
+    assert cluster.record("w").reclassifying
+
+
 def test_one_that_may_be_restarted_is_moved_to_where_its_target_is_expected_to_be_kept() -> None:
     cluster = crowded()
-    asked = measure(cluster, 5, w=70)
+    asked = reclassified(cluster, 5, w=70)
     assert not of(act.StopWorkload, asked), "it has hardly run"
-    asked = measure(cluster, 2, w=70)
+    asked = reclassified(cluster, 2, w=70)
     old = cluster.key("w")
     assert [action.key for action in of(act.StopWorkload, asked)] == [old]
     assert phase(cluster, "w") is Phase.MIGRATING
@@ -269,7 +290,7 @@ def test_one_that_may_be_restarted_is_moved_to_where_its_target_is_expected_to_b
 
 def test_it_goes_back_rather_than_nowhere() -> None:
     cluster = crowded()
-    measure(cluster, 7, w=70)
+    reclassified(cluster, 7, w=70)
     cluster.tell(ev.ServerLeft("b", "gone"))
     cluster.tell(ev.WorkloadFinished(cluster.key("w"), None, 15, "killed"))
     assert cluster.record("w").placements[0].server == "a"
@@ -278,7 +299,7 @@ def test_it_goes_back_rather_than_nowhere() -> None:
 
 def test_its_destination_keeps_room_for_it_until_it_is_there() -> None:
     cluster = crowded()
-    measure(cluster, 7, w=70)
+    reclassified(cluster, 7, w=70)
     assert phase(cluster, "w") is Phase.MIGRATING
     (destination,) = cluster.record("w").planned
     assert destination.server == "b"
@@ -293,7 +314,7 @@ def test_its_destination_keeps_room_for_it_until_it_is_there() -> None:
 
 def test_a_destination_that_takes_no_more_work_sends_it_back() -> None:
     cluster = crowded()
-    measure(cluster, 7, w=70)
+    reclassified(cluster, 7, w=70)
     cluster.tell(ev.ServerReported(server("b", 4, accepting=False)))
     cluster.tell(ev.WorkloadFinished(cluster.key("w"), None, 15, "killed"))
     assert cluster.record("w").placements[0].server == "a"
@@ -306,12 +327,9 @@ def test_each_move_needs_twice_as_long_a_run_before_it() -> None:
     for _ in range(4):
         started = cluster.now
         while phase(cluster, "w") is Phase.RUNNING:
-            for action in measure(cluster, 1, w=70):
+            for action in reclassified(cluster, 1, w=70):
                 if isinstance(action, act.ResizeAllocation):
                     cluster.tell(ev.ResizeFailed(action.key, "no"))
-                if isinstance(action, act.ClassifyWorkload):
-                    told = curve((500, 50), (1000, 110), (4000, 300))
-                    cluster.tell(ev.WorkloadClassified(action.key, told))
         runs.append(cluster.now - started)
         cluster.tell(ev.WorkloadFinished(cluster.key("w"), None, 15, "killed"))
         running(cluster, "w")
@@ -324,12 +342,12 @@ def test_what_may_not_be_restarted_or_has_nowhere_better_stays() -> None:
     classified(cluster, "w", (500, 50), (1000, 110), (4000, 300))
     running(cluster, "w")
     cluster.tell(ev.ServerReported(server("b", 4)))
-    assert not of(act.StopWorkload, measure(cluster, 20, w=70))
+    assert not of(act.StopWorkload, reclassified(cluster, 20, w=70))
     alone = made("quasar", 1)
     alone.tell(ev.WorkloadSubmitted(restartable()))
     classified(alone, "w", (500, 50), (1000, 110), (4000, 300))
     running(alone, "w")
-    assert not of(act.StopWorkload, measure(alone, 20, w=70))
+    assert not of(act.StopWorkload, reclassified(alone, 20, w=70))
 
 
 def test_a_deadline_that_has_passed_moves_nothing_and_nobody() -> None:
@@ -399,10 +417,12 @@ def test_a_closed_server_is_not_overtaken_by_those_behind() -> None:
     start(cluster, wants(millicpus=1500))
     measure(cluster, 1, w=80)
     cluster.tell(ev.WorkloadSubmitted(workload("large", 2000)))
-    cluster.tell(ev.WorkloadSubmitted(workload("small", 500)))
-    assert phase(cluster, "small") is Phase.QUEUED
+    cluster.tell(ev.WorkloadSubmitted(workload("small", 600)))
+    cluster.tell(ev.WorkloadSubmitted(workload("medium", 500)))
+    assert cluster.record("small").placements[0].server == "b", "where large can never go"
+    assert phase(cluster, "medium") is Phase.QUEUED
     measure(cluster, 1, w=100)
-    assert [phase(cluster, name) for name in ("large", "small")] == [Phase.PLACED] * 2
+    assert [phase(cluster, name) for name in ("large", "medium")] == [Phase.PLACED] * 2
 
 
 # --- a clock that is set back --------------------------------------------------------------------
@@ -427,3 +447,51 @@ def test_a_clock_that_is_set_back_keeps_nobody_suspended() -> None:
     assert cluster.manager.wake_at(cluster.now) == cluster.now
     cluster.tell(ev.TimePassed())
     assert phase(cluster, "f") is Phase.RUNNING
+
+
+def predicted_at(rate: float, low: float) -> Cluster:
+    """w runs on a, and so much of its target, 100, is predicted."""
+    cluster = made("quasar", 4, able=Capabilities(resize=False, fractional_cpu=False))
+    cluster.tell(ev.WorkloadSubmitted(labelled(wants(millicpus=1000))))
+    std = log(rate / low) / quantile(0.8)
+    classified(cluster, "w", (1000, rate), (2000, rate), std=std)
+    running(cluster, "w")
+    return cluster
+
+
+def test_one_that_was_placed_below_its_target_knowingly_closes_nothing() -> None:
+    cluster = predicted_at(80, 66)
+    measure(cluster, 3, w=78)
+    assert is_violated(cluster.record("w"))
+    assert not cluster.manager.view.unsettled.any()
+    cluster.tell(ev.WorkloadSubmitted(workload("new", 100)))
+    assert phase(cluster, "new") is Phase.PLACED
+
+
+def test_one_below_its_prediction_closes_its_server_until_it_is_reclassified() -> None:
+    cluster = predicted_at(200, 180)
+    asked: list[act.Action] = []
+    while not of(act.ClassifyWorkload, asked):
+        asked = measure(cluster, 1, w=120)
+        assert not is_violated(cluster.record("w")), "it keeps its target"
+        assert cluster.manager.view.unsettled.tolist() == [1]
+    cluster.tell(ev.WorkloadSubmitted(workload("new", 100)))
+    assert cluster.record("new").reason == "off-prediction"
+    (asked_for,) = of(act.ClassifyWorkload, asked)
+    cluster.tell(ev.WorkloadClassified(asked_for.key, curve((1000, 121), (2000, 122))))
+    assert cluster.record("w").predicted.mean == pytest.approx(1.2, abs=0.03)
+    assert cluster.manager.view.unsettled.tolist() == [0]
+    assert phase(cluster, "new") is Phase.PLACED
+    cluster.check_books()
+
+
+def test_one_that_waits_for_that_blocks_nobody() -> None:
+    cluster = predicted_at(200, 180)
+    cluster.tell(ev.ServerReported(server("b", 1)))
+    measure(cluster, 1, w=120)
+    assert cluster.manager.view.unsettled.tolist() == [1, 0]
+    cluster.tell(ev.WorkloadSubmitted(workload("large", 3000)))
+    assert cluster.record("large").reason == "off-prediction"
+    cluster.tell(ev.WorkloadSubmitted(workload("small", 200)))
+    assert cluster.record("small").placements[0].server == "b"
+    assert "ahead of" not in cluster.record("small").decisions[-1].decision.message

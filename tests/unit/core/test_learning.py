@@ -53,7 +53,7 @@ def test_a_program_that_surprises_is_classified_anew_at_its_new_level() -> None:
     assert len(found) == 1
     rates = {c: e.value for c, e in found[0].measurements.performance[Quantity.RATE].items()}
     assert rates == {400: 100, 800: 150}, "the shape stays"
-    why = "reclassified: it runs 69% off what was predicted for 400m CPU"
+    why = "reclassified: it runs 69% off what was predicted for 0.4 CPU"
     assert cluster.record("w").decisions[-1].decision.message == why
     assert not of(act.ClassifyWorkload, measure(cluster, 1, w=100)), "asked for once"
     cluster.tell(ev.WorkloadClassified(cluster.key("w"), curve((400, 100), (800, 150))))

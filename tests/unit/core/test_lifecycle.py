@@ -76,7 +76,15 @@ def _revoke(cluster: Cluster) -> None:
 
 
 def _give_up(cluster: Cluster) -> None:
-    cluster.tell(ev.StartFailed(_key(cluster), "no such program", retryable=False))
+    if cluster.record(NAME).phase is Phase.PROFILING:
+        cluster.tell(ev.ProfilingFailed(_key(cluster), "no such program", fatal=True))
+    else:
+        cluster.tell(ev.StartFailed(_key(cluster), "no such program", retryable=False))
+
+
+def _restart(cluster: Cluster) -> None:
+    cluster.manager.apply(0.0, ev.RestartRequested(NAME))
+    cluster.manager.apply(0.0, ev.WorkloadFinished(_key(cluster), None, 15, "killed"))
 
 
 def _fold(event: Callable[[Cluster], ev.Event]) -> Callable[[Cluster], None]:
@@ -97,6 +105,7 @@ CAUSES: dict[Trigger, Callable[[Cluster], object]] = {
     Trigger.START: lambda c: c.tell(ev.WorkloadStarted(_key(c), "pid 1")),
     Trigger.RETRY: lambda c: c.tell(ev.StartFailed(_key(c), "busy", retryable=True)),
     Trigger.GIVE_UP: _give_up,
+    Trigger.RESTART: _restart,
     Trigger.SUCCEED: lambda c: c.tell(ev.WorkloadFinished(_key(c), 0, None, "exited")),
     Trigger.FAIL: lambda c: c.tell(ev.WorkloadFinished(_key(c), 3, None, "exited")),
     Trigger.VANISH: lambda c: c.tell(ev.WorkloadVanished(_key(c), "supervisor killed")),

@@ -8,6 +8,7 @@ from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.errors import Conflict, NotFound
 from wharfinger.model.decisions import ReasonCode
+from wharfinger.runtime.requests import RequestOutcome, check_update, submission
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def cluster() -> Cluster:
 
 def _submit(cluster: Cluster, *workloads) -> None:
     for submitted in workloads:
-        assert cluster.manager.check_submission(submitted)
+        assert submission(cluster.manager, submitted).created
         cluster.tell(ev.WorkloadSubmitted(submitted))
 
 
@@ -84,8 +85,8 @@ def test_who_waits_for_room_is_not_overtaken_but_best_effort_work_goes_its_own_w
 def test_why_one_waits_and_what_would_change_it_is_recorded(cluster: Cluster) -> None:
     _submit(cluster, workload("a", 1500), workload("b", 1000))
     decision = cluster.record("b").decisions[-1].decision
-    assert decision.message == "no server has 1000m CPU and 256 MiB free"
-    assert "s has 500m CPU" in decision.would_change
+    assert decision.message == "no server has 1 CPU and 256Mi free"
+    assert "s has 0.5 CPU" in decision.would_change
     assert decision.candidates[0].numbers["cpu_free_millicpus"] == 500
     # Another failed try for the same reason adds nothing.
     before = len(cluster.record("b").decisions)
@@ -218,23 +219,24 @@ def test_what_was_started_in_a_lost_part_of_the_log_is_a_stray(cluster: Cluster)
 
 def test_the_same_again_is_no_second_workload_and_another_is_refused(cluster: Cluster) -> None:
     _submit(cluster, workload("w"))
-    assert not cluster.manager.check_submission(workload("w"))
-    with pytest.raises(Conflict, match="use update"):
-        cluster.manager.check_submission(workload("w", 700))
+    assert submission(cluster.manager, workload("w")).outcome is RequestOutcome.UNCHANGED
+    with pytest.raises(Conflict, match="use update or apply"):
+        submission(cluster.manager, workload("w", 700))
     cluster.tell(ev.StartFailed(cluster.key("w"), "no such program", retryable=False))
-    with pytest.raises(Conflict, match="delete it first"):
-        cluster.manager.check_submission(workload("w", 700))
+    told = submission(cluster.manager, workload("w", 700))
+    assert (told.outcome, told.run) == (RequestOutcome.RUNS_AGAIN, 2)
+    assert not submission(cluster.manager, workload("w"), once=True).created
 
 
 def test_only_live_workloads_can_be_changed(cluster: Cluster) -> None:
     with pytest.raises(NotFound):
-        cluster.manager.check_update(workload("nobody"))
+        check_update(cluster.manager, workload("nobody"))
     _submit(cluster, workload("w"))
     with pytest.raises(Conflict, match="type and program"):
-        cluster.manager.check_update(workload("w", best_effort=True))
+        check_update(cluster.manager, workload("w", best_effort=True))
     cluster.tell(ev.WorkloadRevoked("w"))
     with pytest.raises(Conflict, match="being stopped"):
-        cluster.manager.check_update(workload("w", 700))
+        check_update(cluster.manager, workload("w", 700))
 
 
 def test_the_oldest_ended_are_forgotten_when_there_are_too_many() -> None:
@@ -316,7 +318,8 @@ def test_those_who_run_get_room_before_those_who_wait(cluster: Cluster) -> None:
 def test_a_preview_says_who_is_served_first(cluster: Cluster) -> None:
     _submit(cluster, workload("a", 1500), workload("b", 1000))
     reasons = [d.reason for d in cluster.manager.preview(workload("small", 100), cluster.now)]
-    assert reasons == [ReasonCode.OK, ReasonCode.OK, ReasonCode.BEHIND_OTHERS]
+    behind = ReasonCode.BEHIND_OTHERS
+    assert reasons == [ReasonCode.OK, behind, behind], "it would delay b, and b waits before it"
     urgent = workload("urgent", 100, priority=1)
     assert [d.reason for d in cluster.manager.preview(urgent, cluster.now)] == [ReasonCode.OK] * 2
 
@@ -330,16 +333,19 @@ def test_an_update_that_is_taken_back_leaves_nothing_to_resize(cluster: Cluster)
     assert cluster.record("w").decisions[-1].decision.reason is ReasonCode.OK
 
 
-def test_arrivals_behind_a_blocked_head_ask_no_policy(cluster: Cluster) -> None:
+def test_arrivals_behind_a_blocked_head_ask_about_themselves_alone(cluster: Cluster) -> None:
+    most = cluster.manager.policy.admission.backfill
     _submit(cluster, workload("a", 2000), workload("head", 1000))
+    _submit(cluster, *(workload(f"v{i}") for i in range(most - 3)))
     asked = []
     placement = cluster.manager.policy.placement
     place = placement.place
     placement.place = lambda request, view: asked.append(request) or place(request, view)
     _submit(cluster, *(workload(f"w{i}") for i in range(20)))
-    assert asked == []
+    assert [request.workload.name for request in asked] == ["w0", "w1", "w2"], "the first 32"
+    asked.clear()
     _submit(cluster, workload("urgent", priority=1))
-    assert [request.workload.name for request in asked] == ["urgent"]
+    assert asked[0].workload.name == "urgent"
 
 
 def test_an_end_that_nobody_watched_is_dated_when_it_was(cluster: Cluster) -> None:

@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from tests.support.cluster import LABELLED, PLATFORM, running, server, workload
+import pytest
+
+from tests.support.cluster import LABELLED, PLATFORM, Cluster, running, server, workload
 from tests.support.courses import curve, filler, made, measure, of, phase, start, wants
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
@@ -84,7 +86,7 @@ def test_what_no_server_could_hold_waits_for_a_place_and_holds_no_copies_up() ->
     assert phase(cluster, "small") is Phase.ADMITTED
 
 
-def test_nobody_overtakes_one_that_waits_for_profiling_room() -> None:
+def test_nobody_delays_one_that_waits_for_profiling_room() -> None:
     class Particular:
         """Copies take as much as is reserved."""
 
@@ -103,6 +105,7 @@ def test_nobody_overtakes_one_that_waits_for_profiling_room() -> None:
     cluster = made("least-loaded", 2, planner=Particular())
     for name, cpu in (("p1", 500), ("large", 1800), ("small", 100)):
         cluster.tell(ev.WorkloadSubmitted(workload(name, cpu)))
+        cluster.now += 1.0
     assert [cluster.record(n).reason for n in ("large", "small")] == ["no-room", "behind-others"]
     cluster.tell(ev.ProfilingFailed(cluster.key("p1"), "nothing"))
     running(cluster, "p1")
@@ -155,12 +158,64 @@ def test_who_only_recommends_says_what_it_would_do_and_does_nothing() -> None:
     cluster.sync()
     measure(cluster, 10, w=80)
     assert "recommended: w has violated its target" in cluster.record("w").message
-    cluster.tell(ev.WorkloadSubmitted(workload("new", 100, profile=True)))
+    cluster.tell(ev.WorkloadSubmitted(workload("new", 100)))
     cluster.tell(ev.WorkloadClassified(cluster.key("new"), curve((100, 1))))
     cluster.tell(ev.WorkloadSubmitted(filler("f2")))
     assert cluster.record("f2").message.startswith("recommended: ")
     done = {type(action) for action in cluster.asked[before:]}
     assert done <= {act.MeasureWorkload, act.ClassifyWorkload, act.ForgetWorkload}
+
+
+def test_what_is_recommended_holds_room_while_it_waits() -> None:
+    cluster = Cluster(mode=Mode.RECOMMEND)
+    cluster.tell(ev.ServerReported(server("s")))
+    cluster.sync()
+    names = [f"w{at}" for at in range(5)]
+    for name in names:
+        cluster.tell(ev.WorkloadSubmitted(workload(name, 2000)))
+        cluster.check_books()
+    reasons = [cluster.record(name).deferral for name in names[:2]]
+    assert reasons == [ReasonCode.RECOMMENDED, ReasonCode.NO_ROOM]
+    recommended = [name for name in names if cluster.record(name).recommended]
+    assert recommended == ["w0"]
+    replayed = cluster.replayed(len(cluster.log) - 2)
+    assert replayed.view.cpu_allocated.tolist() == [2000]
+    cluster.tell(ev.WorkloadRevoked("w0"))
+    assert cluster.record("w1").deferral is ReasonCode.RECOMMENDED
+    cluster.check_books()
+    cluster.mode = Mode.ACT
+    cluster.manager = cluster.replayed()
+    cluster.start()
+    cluster.check_books()
+    cluster.sync()
+    assert cluster.record("w1").phase is Phase.PLACED
+
+
+def test_another_server_is_recommended_when_one_takes_no_more_work() -> None:
+    cluster = Cluster(mode=Mode.RECOMMEND)
+    cluster.tell(ev.ServerReported(server("s")))
+    cluster.sync()
+    cluster.tell(ev.WorkloadSubmitted(workload("w", 2000)))
+    cluster.tell(ev.ServerReported(server("s", accepting=False)))
+    assert cluster.record("w").recommended == ()
+    cluster.tell(ev.ServerReported(server("t")))
+    assert [placement.server for placement in cluster.record("w").recommended] == ["t"]
+    cluster.tell(ev.ServerLeft("t", "unplugged"))
+    assert cluster.record("w").recommended == ()
+    assert list(cluster.manager.view.names) == ["s"]
+    cluster.check_books()
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [(Mode.RECOMMEND, Phase.PROFILING), (Mode.RECOMMEND_COLD, Phase.CLASSIFYING)],
+)
+def test_it_is_profiled_to_be_recommended_by_target(mode: Mode, expected: Phase) -> None:
+    cluster = Cluster(mode=mode)
+    cluster.tell(ev.ServerReported(server("s")))
+    cluster.sync()
+    cluster.tell(ev.WorkloadSubmitted(workload("w", 1000, profile=True)))
+    assert phase(cluster, "w") is expected
 
 
 def test_who_only_recommends_says_of_a_suspended_one_that_it_could_go_on() -> None:

@@ -103,7 +103,7 @@ def timeline(policy: str, *, good: bool) -> Timeline:
     }
     made.decisions.append(decision)
     if good:
-        grown = {"message": "300m CPU become 450m", "cpus": 0.45, "adjusts": True}
+        grown = {"message": "raised from 0.3 to 0.45 CPU", "cpus": 0.45, "adjusts": True}
         when = {"at_seconds": 12.0, "kind": "AllocationPlanned", "stage": "adaptation"}
         made.decisions.append({**decision, **when, **grown})
     return made

@@ -19,7 +19,7 @@ def test_the_tables_name_every_target_and_what_came_of_it(runs):
     assert "1.10 (1.00-1.20)" in text
     assert "5 of 5 targets met" in text
     assert "0 of 5 targets met" in text
-    assert "  12 s  web: 300m CPU become 450m" in text
+    assert "  12 s  web: raised from 0.3 to 0.45 CPU" in text
     assert "one thing could not be shown" in text
     assert "did better nowhere" in text
 

@@ -15,7 +15,7 @@ def event(kind, **data):
         "stage": "adaptation",
         "accepted": True,
         "reason": "ok",
-        "message": "300m CPU become 450m",
+        "message": "raised from 0.3 to 0.45 CPU",
     }
     return {
         "name": "web",
@@ -92,7 +92,7 @@ def test_progress_in_a_pipe_is_lines():
         progress.show(timeline("quasar", good=True))
     text = stream.getvalue()
     assert "[3/5] run 1" in text
-    assert "web: 300m CPU become 450m" in text
+    assert "web: raised from 0.3 to 0.45 CPU" in text
     assert "20 s  web on target" in text
 
 
@@ -110,7 +110,7 @@ def test_progress_in_a_terminal_shows_every_workload(monkeypatch):
     text = stream.getvalue()
     for name in (*TARGETED, *FILLERS):
         assert name in text
-    assert "300m CPU become 450m" in text
+    assert "raised from 0.3 to 0.45 CPU" in text
     assert "0.20" in text
 
 

@@ -1,12 +1,13 @@
 """The local engine's pure parts: words for ends, choice of CPUs, records that were meddled with."""
 
 import errno
+import sys
 from pathlib import Path
 
 import pytest
 
 from wharfinger.core import events as ev
-from wharfinger.engines.local.machine import groups_of, pace_of
+from wharfinger.engines.local.machine import environment_of, groups_of, pace_of
 from wharfinger.engines.local.records import (
     EndRecord,
     StartRecord,
@@ -20,6 +21,7 @@ from wharfinger.engines.local.records import (
 )
 from wharfinger.engines.local.reports import end_of
 from wharfinger.errors import InvalidInput, OutOfSpace
+from wharfinger.host.accounts import UserAccount
 from wharfinger.host.cgroups import Group
 from wharfinger.host.run_dir import ExitRecord
 from wharfinger.model.allocation import Allocation, Placement
@@ -64,6 +66,7 @@ def test_an_end_has_one_reason(record: ExitRecord, kills: int | None, reason: st
         ("exec", errno.EACCES, False),
         ("exec", errno.ENOMEM, True),
         ("working_directory", errno.ENOENT, False),
+        ("user", errno.EPERM, False),
         ("fork", errno.EAGAIN, True),
         ("cgroup", errno.ENODEV, True),
         ("affinity", errno.EINVAL, True),
@@ -75,6 +78,38 @@ def test_a_failed_start_says_whether_to_try_again(step: str, number: int, retrya
     assert isinstance(end, ev.StartFailed)
     assert end.retryable is retryable
     assert end.reason
+    assert step == "killed" or errno.errorcode[number] in end.reason
+
+
+def test_programs_do_not_find_the_managers_own_python(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own, link = tmp_path / "venv", tmp_path / "link"
+    (own / "bin").mkdir(parents=True)
+    link.symlink_to(own)
+    monkeypatch.setattr(sys, "prefix", str(own))
+    monkeypatch.setenv("VIRTUAL_ENV", str(own))
+    monkeypatch.setenv("PATH", f"{own}/bin:{link}/bin/:/usr/bin:/opt/bin")
+    found = environment_of(None)
+    assert found["PATH"] == "/usr/bin:/opt/bin"
+    assert "VIRTUAL_ENV" not in found
+    monkeypatch.setenv("PATH", f"{own}/bin")
+    assert "/usr/bin" in environment_of(None)["PATH"]
+    monkeypatch.setattr(
+        sys, "base_prefix", str(own)
+    )  # no virtual environment: all is the machine's
+    assert environment_of(None)["PATH"] == f"{own}/bin"
+
+
+def test_programs_of_another_user_find_that_users_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/root/bin:/usr/bin")
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    found = environment_of(UserAccount("bob", 1001, 1001, (1001,), "/home/bob", ""))
+    assert (found["HOME"], found["USER"], found["LOGNAME"]) == ("/home/bob", "bob", "bob")
+    assert (found["SHELL"], found["TZ"]) == ("/bin/sh", "Europe/Berlin")
+    assert "/root" not in found["PATH"]
 
 
 def paced(
@@ -105,7 +140,8 @@ def test_a_record_that_names_a_neighbours_groups_leads_nowhere() -> None:
 
 
 def test_records_come_back_as_they_were(tmp_path: Path) -> None:
-    start = StartRecord(Placement("a", Allocation(250, 1 << 20)), (0, 1), {"cpu": "/x/é"})
+    there = Placement("a", Allocation(250, 1 << 20))
+    start = StartRecord(there, (0, 1), {"cpu": "/x/é"}, latency_critical=True)
     run_dir = create_run(tmp_path, "k", start)
     assert read_start(run_dir) == start
     end = EndRecord(
@@ -118,6 +154,12 @@ def test_records_come_back_as_they_were(tmp_path: Path) -> None:
     assert list_keys(tmp_path) == ["k"]
     remove_run(run_dir)
     assert list_keys(tmp_path) == []
+
+
+def test_a_start_record_of_version_0_1_is_of_no_latency_critical_work(tmp_path: Path) -> None:
+    run_dir = create_run(tmp_path, "k", StartRecord(None, (0, 1)))
+    (run_dir / "start").write_text('{"placement": null, "cpus": [0, 1], "groups": {}}')
+    assert read_start(run_dir) == StartRecord(None, (0, 1))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"placement": 3}', "\xff", "[1, 2]", "null"])

@@ -81,6 +81,25 @@ def test_a_value_that_is_missing_is_paired_with_none():
     assert nothing["second"].difference["performance_mean"] is None
 
 
+SCHEDULES = {"oracle": (0.5, 0.4), "random": (0.5, 0.3), "least-loaded": (0.5, 0.6)}
+
+
+def made_by(spec: Spec) -> Outcome:
+    kept, performance = SCHEDULES[spec.policy]
+    kept += 0.2 * (spec.seed == 1 and spec.policy == "oracle")
+    summary = {"qos_kept_fraction": kept, "performance_mean": performance}
+    return Outcome("made", spec.policy, "fifo", spec.seed, summary)
+
+
+def test_the_oracle_takes_a_better_schedule_and_no_other() -> None:
+    (found,) = comparison.compare(made_by, [RunGroup("made", specs(SCHEDULES))], 3, processes=1)
+    oracle = found["oracle"]
+    assert [run.taken_from for run in oracle.runs] == ["least-loaded", "", "least-loaded"]
+    assert [run.summary["qos_kept_fraction"] for run in oracle.runs] == [0.5, 0.7, 0.5]
+    assert as_json(found)[0]["taken_from"] == {"least-loaded": 2}
+    assert as_json(found)[1]["taken_from"] == {}
+
+
 def test_runs_with_other_seeds_are_not_paired():
     with pytest.raises(ValueError, match="same seeds"):
         summarise([("first", [kept(0.5, 1)]), ("second", [kept(0.5, 2)])])
@@ -125,7 +144,9 @@ def arrived(outcome: Outcome) -> float:
 def test_json_has_stable_keys_and_the_name_first():
     found = as_json(compare(simulate, specs(), 2, processes=1))
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert [list(each) for each in found] == [["name", "seeds", "metrics", "difference"]] * 3
+    assert [list(each) for each in found] == [
+        ["name", "seeds", "metrics", "difference", "taken_from"]
+    ] * 3
     first, oracle, _ = found
     assert (first["difference"], first["seeds"]) == (None, [0, 1])
     assert list(oracle["metrics"]["performance_mean"]) == ["mean", "low", "high"]

@@ -201,5 +201,5 @@ def test_a_users_own_style_changes_nothing(tmp_path: Path):
 
 def test_without_matplotlib_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(Unavailable, match=re.escape("pip install 'wharfinger[plots]'")):
+    with pytest.raises(Unavailable, match=re.escape("pip install '.[plots]'")):
         plots.ranked(values(), "Performance")

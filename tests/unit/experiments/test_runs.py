@@ -11,7 +11,8 @@ from wharfinger.experiments.base import Arguments, Context, ExperimentResult
 from wharfinger.experiments.registry import EXPERIMENTS
 from wharfinger.experiments.runs import Figure, RunExperiment, RunMeasure
 from wharfinger.experiments.workspace import Workspace, file_name, workspace
-from wharfinger.simulator.run import run
+from wharfinger.simulator.results.outcome import Outcome
+from wharfinger.simulator.run import RunSpec, run
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "experiments.md"
 SETTINGS = "quasar[confidence=0.9,classes=4]"
@@ -48,6 +49,43 @@ def test_the_example_of_the_docs_runs(example: RunExperiment, tmp_path: Path):
         "performance-moderate-paragon-local-medium",
         "kept-moderate",
     }
+
+
+def harmful(spec: RunSpec) -> Outcome:
+    kept, performance, unfinished = {
+        "oracle": (0.9, 0.9, 0),
+        "least-loaded": (0.5, 0.6, 1),
+        "random": (0.4, 0.7, 0),
+        "fine": (0.495, 0.695, 0),
+        "bad": (0.6, 0.5, 3),
+    }[spec.policy]
+    numbers = {"qos_kept_fraction": kept, "performance_mean": performance}
+    notes = {"unfinished": unfinished, "scale": spec.scale}
+    return Outcome(spec.scenario, spec.policy, "fifo", spec.seed, numbers | notes)
+
+
+def test_harm_is_told_worst_first(tmp_path: Path) -> None:
+    experiment = replace(
+        EXPERIMENTS["do-no-harm"],
+        policies=("oracle", "least-loaded", "random", "fine", "bad"),
+        scenarios=("quasar-batch", "paragon-local-low", "paragon-ec2-high"),
+        regimes=(),
+        measures=(RunMeasure("scale"),),
+    )
+    result = experiment.run(
+        Context(harmful, Arguments(repeats=2), Workspace(tmp_path), processes=1)
+    )
+    first, *others = result.notes
+    assert first == "Harm is done 6 times in 18, by more than 0.01, in means over the seeds:"
+    assert others[0] == "bad at quasar-batch: unfinished 3, under random 0."
+    assert others[-1] == "bad at paragon-ec2-high: performance_mean 0.5, under random 0.7."
+    scales = {row.name.split("/")[0]: row.measured for row in result.rows}
+    assert scales == {"quasar-batch": 250 / 324, "paragon-local-low": 1.0, "paragon-ec2-high": 0.05}
+    alone = replace(experiment, policies=("oracle", "least-loaded", "random", "fine"))
+    (note,) = alone.run(
+        Context(harmful, Arguments(repeats=2), Workspace(tmp_path), processes=1)
+    ).notes
+    assert note.startswith("No policy does harm")
 
 
 def test_bars_show_all_cases_and_what_was_published(example: RunExperiment, tmp_path: Path):

@@ -1,6 +1,7 @@
 """What each kind of machine lets us control, what it is told, and what the operator is told."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -144,7 +145,7 @@ def test_v2_usage_and_memory_kills_are_read(tree: Tree) -> None:
     own = tree.v2("/run.scope")
     group = tree.discover().create("s", "k", LIMITS)
     (own / "wharfinger-test" / "s" / "k" / "cgroup.procs").write_text("12\n13\n")
-    assert group.usage() == (1.5, 4096, 2)
+    assert group.usage() == (1.5, 4096, 2, 12288)
     assert group.out_of_memory_kills() == 2
 
 
@@ -193,7 +194,7 @@ def test_v1_limits_are_written_to_each_hierarchy(tree: Tree) -> None:
     assert group.freezer is not None
     assert group.freezer.parts[-3:] == ("wharfinger-test", "s", "k")
     assert len(group.procs_files) == 5
-    assert group.usage() == (2.5, 8192, 0)
+    assert group.usage() == (2.5, 8192, 0, 16384)
     assert group.out_of_memory_kills() == 4
 
 
@@ -238,7 +239,7 @@ def test_no_cgroups_at_all_is_said_and_fails_nothing(tree: Tree) -> None:
     assert {condition.kind for condition in control.conditions()} == ALL_MISSING
     group = control.create("s", "k", LIMITS)
     assert group.procs_files == ()
-    assert group.usage() == (None, None, None)
+    assert group.usage() == (None, None, None, None)
     assert group.resize(BEST_EFFORT) is None
     assert group.kill_all() is False
     assert group.remove() is True
@@ -367,6 +368,35 @@ def test_thousandths_of_a_cpu_in_the_kernels_terms(
     limits = Limits(millicpus, best_effort=False, memory_bytes=1)
     assert limits.quota_microseconds == quota
     assert (limits.weight(1), limits.weight(2)) == (shares, weight)
+
+
+@pytest.mark.parametrize(
+    ("millicpus", "period", "quota"),
+    # At least a tick of 4 ms, and a period of 10 to 100 ms.
+    [(10, 100_000, 1000), (100, 40_000, 4000), (400, 10_000, 4000), (2000, 10_000, 20_000)],
+)
+def test_latency_critical_work_waits_for_its_next_quota_for_milliseconds(
+    tree: Tree, millicpus: int, period: int, quota: int
+) -> None:
+    _v1_tree(tree, "/system.slice/w.service")
+    critical = replace(LIMITS, cpu_millicpus=millicpus, latency_critical=True)
+    group = tree.discover().create("s", "k", critical)
+    cpu = group.paths["cpu"]
+    files = ("cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.cfs_burst_us")
+    assert [(cpu / file).read_text() for file in files] == [str(period), str(quota), str(quota)]
+    assert group.resize(replace(critical, latency_critical=False)) is None
+    told = [(cpu / file).read_text() for file in files]
+    assert told == ["100000", str(max(1000, 100 * millicpus)), "0"], "batch work keeps the usual"
+
+
+def test_v2_a_short_period_saves_up_one_quota(tree: Tree) -> None:
+    own = tree.v2("/run.scope")
+    group = tree.discover().create("s", "k", replace(LIMITS, latency_critical=True))
+    leaf = own / "wharfinger-test" / "s" / "k"
+    assert (leaf / "cpu.max").read_text() == "15000 10000"
+    assert (leaf / "cpu.max.burst").read_text() == "15000"
+    (leaf / "cpu.max.burst").unlink()  # Linux before 5.14
+    assert group.resize(replace(LIMITS, latency_critical=True)) is None
 
 
 @pytest.mark.parametrize(

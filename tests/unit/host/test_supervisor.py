@@ -2,6 +2,7 @@
 
 import errno
 import os
+import struct
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -13,7 +14,14 @@ from hypothesis import strategies as st
 
 from wharfinger.errors import EngineFault, InvalidInput, NotFound
 from wharfinger.host.processes import ProcessIdentity, identity_of, open_pidfd
-from wharfinger.host.run_dir import Claim, ExitRecord, read_output, read_run
+from wharfinger.host.run_dir import (
+    Claim,
+    ExitRecord,
+    output_offset_at,
+    output_times,
+    read_output,
+    read_run,
+)
 from wharfinger.host.supervisor import LaunchSpec, cancel, launch, request_stop
 
 SPEC = LaunchSpec(command=("true",), env={}, working_directory=Path("/"))
@@ -61,7 +69,7 @@ def test_an_untouched_directory_tells_nothing(run_dir: Path) -> None:
 
 def test_a_missing_directory_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "none"
-    for ask in (read_run, read_output, cancel):
+    for ask in (read_run, read_output, output_times, cancel):
         with pytest.raises(NotFound, match="none"):
             ask(missing)
 
@@ -127,6 +135,43 @@ def test_touching_segments_are_one_stretch(run_dir: Path) -> None:
     (run_dir / f"output.{110:020}").write_bytes(b"y" * 10)
     assert read_output(run_dir, 105) == (b"x" * 5 + b"y" * 10, 120)
     assert read_output(run_dir, 105, 7) == (b"x" * 5 + b"yy", 112)
+
+
+def _index(run_dir: Path, start: int, *entries: tuple[int, float]) -> Path:
+    path = run_dir / f"times.{start:020}"
+    path.write_bytes(b"".join(struct.pack("<QQ", at, int(when * 1e6)) for at, when in entries))
+    return path
+
+
+def test_the_times_of_a_piece_are_those_from_before_its_beginning(run_dir: Path) -> None:
+    (run_dir / f"output.{100:020}").write_bytes(b"x" * 10)
+    (run_dir / f"output.{150:020}").write_bytes(b"y" * 10)
+    _index(run_dir, 100, (100, 1.0), (104, 2.0), (108, 3.5))
+    _index(run_dir, 150, (150, 9.0))
+    assert output_times(run_dir, 105) == [(104, 2.0), (108, 3.5), (150, 9.0)]
+    assert output_times(run_dir, 104, 4) == [(104, 2.0)]
+    assert output_times(run_dir, 0, 104) == [(100, 1.0)]
+    assert output_times(run_dir, 155) == [(150, 9.0)]
+    since = [output_offset_at(run_dir, when) for when in (0.0, 1.5, 3.5, 4.0, 9.5)]
+    assert since == [100, 104, 108, 150, 160]
+
+
+def test_an_entry_of_time_that_was_cut_off_counts_for_nothing(run_dir: Path) -> None:
+    (run_dir / f"output.{0:020}").write_bytes(b"x" * 10)
+    index = _index(run_dir, 0, (0, 1.0), (5, 2.0))
+    for size in range(17, 32):
+        os.truncate(_index(run_dir, 0, (0, 1.0), (5, 2.0)), size)
+        assert output_times(run_dir) == [(0, 1.0)]
+        assert output_offset_at(run_dir, 1.5) == 10
+    index.write_bytes(b"\xff" * 64)  # meddled with
+    assert len(output_times(run_dir)) <= 1
+
+
+def test_output_of_version_0_1_has_no_times(run_dir: Path) -> None:
+    assert output_offset_at(run_dir, 0.0) == 0, "no output"
+    (run_dir / f"output.{0:020}").write_bytes(b"x" * 10)
+    assert output_offset_at(run_dir, 0.0) is None
+    assert output_times(run_dir) == []
 
 
 def test_a_process_is_itself_and_no_other() -> None:

@@ -14,6 +14,8 @@ from wharfinger.model.workload import (
     Profile,
     ProfileMode,
     Reservation,
+    Restart,
+    RestartPolicy,
     Run,
     Scale,
     Spread,
@@ -76,7 +78,13 @@ def test_the_design_s_example_is_read_in_full():
     assert cache == Workload(
         name="cache",
         type=WorkloadType.LATENCY_CRITICAL,
-        run=Run(("redis-server", "--port", "7001"), {"A": "secret"}, "/home/me", 3.0),
+        run=Run(
+            ("redis-server", "--port", "7001"),
+            {"A": "secret"},
+            "/home/me",
+            3.0,
+            restart=Restart(RestartPolicy.ON_FAILURE, 5, 1.0),
+        ),
         target=Target(throughput_per_second=40000.0, latency=LatencyBound(99.0, 0.002)),
         tolerance=0.05,
         priority=10,
@@ -85,14 +93,17 @@ def test_the_design_s_example_is_read_in_full():
         profile=Profile(ProfileMode.COPY, 8.0),
         measure=Measure(r"ops=(\d+)", ("redis-benchmark", "-p", "7001", "-l")),
         labels={"team": "web"},
+        ttl_after_finished_seconds=7 * 86_400,
     )
 
 
 def test_what_is_left_out_has_the_documented_default():
     (job,) = load(JOB)
     assert job.target is None
-    assert job.reservation == Reservation(1000, 512 * 1024**2)
+    assert job.reservation == Reservation(250, 512 * 1024**2, True, True)
     assert job.run == Run(("sh",), {}, "/home/me", 10.0)
+    assert job.run.restart == Restart(RestartPolicy.NEVER)
+    assert job.ttl_after_finished_seconds == 7 * 86_400
     assert job.profile == Profile(ProfileMode.COPY, 8.0)
     (spare,) = load(job_with("priority: -1", kind="best-effort"))
     assert spare.profile.mode is ProfileMode.NONE
@@ -222,21 +233,6 @@ def test_a_wrong_field_is_named_with_its_line_and_mend(spec, says):
     (problem,) = problems_of(job_with(spec))
     assert problem.startswith("f.yaml:6: spec")
     assert says in problem
-
-
-@pytest.mark.parametrize(
-    ("section", "field", "value"),
-    [
-        ("scale", "gang", "true"),
-        ("scale", "stateful", "true"),
-        ("scale", "spread", "zone"),
-        ("cost", "maxPerHour", "4.50"),
-    ],
-)
-def test_what_this_version_does_not_honor_is_refused(section, field, value):
-    (problem,) = problems_of(job_with(f"{section}: {{{field}: {value}}}"))
-    assert problem.startswith(f"f.yaml:6: spec.{section}.{field}: not-supported: this version ")
-    assert problem.endswith("; remove it")
 
 
 def test_the_default_of_what_is_not_supported_says_nothing_and_is_accepted():
@@ -382,10 +378,13 @@ def test_a_workload_is_shown_in_full_but_for_its_secrets():
     }
     assert spec["tolerance"] == "5%"
     assert spec["resources"] == {"cpu": "2", "memory": "4Gi"}
+    assert spec["ttlAfterFinished"] == "7d"
     assert spec["run"] == {
         "command": ["redis-server", "--port", "7001"],
         "env": {"A": "***"},
         "workingDir": "/home/me",
+        "restart": {"policy": "on-failure", "backoff": "1s", "limit": 5},
+        "stopSignal": "TERM",
         "stopGrace": "3s",
         "restartable": False,
     }
@@ -412,7 +411,17 @@ def test_clients_that_only_import_it_pay_for_nothing_heavy():
     loaded = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     ).stdout.split()
-    heavy = {"yaml", "msgspec", "numpy", "pydantic", "difflib", "decimal", "fractions"}
+    heavy = {
+        "cronsim",
+        "zoneinfo",
+        "yaml",
+        "msgspec",
+        "numpy",
+        "pydantic",
+        "difflib",
+        "decimal",
+        "fractions",
+    }
     assert not heavy & {name.partition(".")[0] for name in loaded}
 
 

@@ -17,6 +17,7 @@ VALID = {
         "type": "latency-critical",
         "target": {"throughput": "40k/s", "latency": {"percentile": 99.9, "below": "1h30m"}},
         "tolerance": "5%",
+        "onMiss": "reject",
         "priority": 10,
         "scale": {"maxServers": 8, "stateful": False, "gang": False},
         "resources": {"cpu": "250m", "memory": "4Gi"},
@@ -26,8 +27,18 @@ VALID = {
             "env": {"A": "b"},
             "workingDir": ".",
             "stopGrace": "0s",
+            "stopSignal": "QUIT",
+            "timeLimit": "1h",
+            "user": "www-data",
+            "restart": {"policy": "always", "limit": "unlimited", "backoff": "2s"},
+            "ready": {"port": 7001, "every": "100ms", "timeout": "1s", "failures": 3},
+            "alive": {"command": ["true"]},
         },
         "measure": {"progress": {"regex": "([0-9]+)"}, "load": {"command": ["x"]}},
+        "expectedDuration": "10m",
+        "ttlAfterFinished": "forever",
+        "after": {"completed": ["a"], "ended": ["b"], "ready": ["c"]},
+        "schedule": {"cron": "0 2 * * *", "timeZone": "Europe/Berlin", "missed": "skip"},
     },
 }
 
@@ -49,6 +60,23 @@ ALLOWED = [
     ("spec.measure", {}),
     ("spec.measure", {"load": {"command": ["x"]}, "http": {"url": "http://a:65535"}}),
     ("spec.measure.http", {"url": "http://a", "kind": "histogram", "metric": "x"}),
+    ("metadata", {"generateName": "cache-"}),
+    ("spec.scale.stateful", True),
+    ("spec.scale.gang", True),
+    ("spec.scale.spread", "zone"),
+    ("spec.cost", {"maxPerHour": 4.5}),
+    ("spec.ttlAfterFinished", "1h"),
+    ("spec.onMiss", "run"),
+    ("spec.run.restart", "on-failure"),
+    ("spec.run.restart.limit", 0),
+    ("spec.run.restart", {"policy": "never"}),
+    ("spec.run.ready", {"line": "listening"}),
+    ("spec.run.ready", {"http": "http://127.0.0.1:80/ready"}),
+    ("spec.schedule", "*/5 9-17 * * mon-fri"),
+    ("spec.schedule", {"cron": "0 0 L * 1#2"}),
+    ("spec.array", "1-100%8"),
+    ("spec.array", "1,3,7-9"),
+    ("spec.after", {"ready": ["a-1"]}),
     ("spec", {"type": "batch", "run": {"command": ["a"]}}),
     ("spec", {"type": "batch", "target": {"completionTime": "1s"}, "run": {"command": ["a"]}}),
     ("spec", {"type": "best-effort", "run": {"command": ["a"]}, "profile": {"mode": "live"}}),
@@ -90,15 +118,54 @@ FORBIDDEN = [
     ("spec.scale.maxServers", 0),
     ("spec.scale.max_servers", 1),
     ("spec.scale.stateful", "yes"),
-    ("spec.scale.stateful", True),
-    ("spec.scale.gang", True),
-    ("spec.scale.spread", "zone"),
     ("spec.resources.cpu", "0"),
     ("spec.resources.cpu", "1e3"),
     ("spec.resources.cpu", 0),
     ("spec.resources.memory", "4GB"),
     ("spec.resources.memory", 4),
-    ("spec.cost", {"maxPerHour": 4.5}),
+    ("spec.cost", {"maxPerHour": 0}),
+    ("metadata", {}),
+    ("metadata", {"name": "a", "generateName": "b"}),
+    ("metadata", {"generateName": "a" * 59}),
+    ("metadata", {"generateName": "-a"}),
+    ("spec.target.latency.percentile", 0.99),
+    ("spec.ttlAfterFinished", "never"),
+    ("spec.onMiss", "wait"),
+    ("spec.onMiss", True),
+    ("spec.ttlAfterFinished", "0s"),
+    ("spec.expectedDuration", 600),
+    ("spec.run.restart", "sometimes"),
+    ("spec.run.restart", {"limit": 3}),
+    ("spec.run.restart.limit", "none"),
+    ("spec.run.restart.limit", -1),
+    ("spec.run.restart.backoff", "0s"),
+    ("spec.run.ready", {}),
+    ("spec.run.ready", {"port": 80, "line": "x"}),
+    ("spec.run.ready", {"port": 0}),
+    ("spec.run.ready", {"port": 70000}),
+    ("spec.run.ready", {"line": ""}),
+    ("spec.run.ready.failures", 0),
+    ("spec.run.alive", {"line": "x"}),
+    ("spec.run.timeLimit", "0s"),
+    ("spec.run.stopSignal", "SIGTERM"),
+    ("spec.run.stopSignal", "STOP"),
+    ("spec.run.user", ""),
+    ("spec.run.user", "a b"),
+    ("spec.after", {"completed": []}),
+    ("spec.after", {"completed": ["a", "a"]}),
+    ("spec.after", {"completed": "a"}),
+    ("spec.after", {"completed": ["A"]}),
+    ("spec.schedule", "0 2 * *"),
+    ("spec.schedule", "0 0 2 * * *"),
+    ("spec.schedule", "@daily"),
+    ("spec.schedule.missed", "maybe"),
+    ("spec.schedule.timeZone", "../etc"),
+    ("spec.schedule", {"timeZone": "UTC"}),
+    ("spec.array", "100"),
+    ("spec.array", "1-100%0"),
+    ("spec.array", "1-"),
+    ("spec.array", {"name": "cache", "index": -1}),
+    ("spec.array", {"index": 1}),
     ("spec.profile.mode", "clone"),
     ("spec.profile.seconds", "8s"),
     ("spec.run", MISSING),
@@ -188,24 +255,25 @@ def test_both_refuse(validator, path, value):
 
 
 def test_every_field_is_described_and_its_examples_and_default_are_valid():
-    seen = 0
+    seen = []
     waiting = [json_schema()]
     while waiting:
         schema = waiting.pop()
         for name, part in schema["properties"].items():
             assert part["description"], name
+            waiting += [each for each in part.get("anyOf", ()) if "properties" in each]
             if "properties" in part:
                 assert part["additionalProperties"] is False
                 waiting.append(part)
                 continue
-            seen += 1
+            seen.append(name)
             examples = [
                 *part.get("examples", []),
                 *([part["default"]] if "default" in part else []),
             ]
             for example in examples:
                 jsonschema.validate(example, part, jsonschema.Draft202012Validator)
-    assert seen == 39
+    assert len(seen) == 74
 
 
 def test_it_can_be_printed_as_json():

@@ -72,3 +72,12 @@ def test_limits_are_the_targets_with_their_tolerance():
     assert normalized_performance(target, Performance(0.0, at_limits), 0.0) == pytest.approx(
         1 - workload.tolerance
     )
+
+
+def test_lines_that_do_not_match_are_told_apart_from_none(tmp_path: Path):
+    told = Told(tmp_path / "lines")
+    told.watch.read()
+    assert told.watch.why_silent(Quantity.THROUGHPUT).endswith("yet")
+    told.says("rps=100")
+    why = told.watch.why_silent(Quantity.THROUGHPUT)
+    assert why.endswith("yet: no line of its output matches the regex")

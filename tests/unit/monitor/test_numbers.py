@@ -15,7 +15,7 @@ from wharfinger.model.workload import (
     WorkloadType,
 )
 from wharfinger.monitor import prometheus
-from wharfinger.monitor.proxy import MIN_SAMPLES, ProxyCheck, rank_correlation
+from wharfinger.monitor.proxy import MIN_SAMPLES, Proxies, ProxyCheck, rank_correlation
 from wharfinger.monitor.smoothing import (
     HALF_LIFE_SECONDS,
     LATENCY_HALF_LIFE_SECONDS,
@@ -151,6 +151,23 @@ def batch(**measure: object) -> ReadingSource:
         measure=Measure(r"(\d+)", **measure),  # type: ignore[arg-type]
     )
     return ReadingSource("progress lines", spec_of(WatchSpec("k", "/"), workload))
+
+
+def test_a_quota_that_did_not_last_is_told_as_a_share_of_its_periods(tmp_path):
+    stat = tmp_path / "cpu.stat"
+    proxies = Proxies(WatchSpec("k", "", throttle_file=str(stat)))
+    for second, (periods, throttled) in enumerate([(0, 0), (100, 20), (200, 40), (200, 40)]):
+        stat.write_text(f"nr_periods {periods}\nnr_throttled {throttled}\nthrottled_time 5\n")
+        proxies.sample(float(second), None)
+        if second == 2:
+            told = proxies.readings(2.0)[Quantity.THROTTLED]
+            assert told.value == pytest.approx(0.2)
+            assert not told.trusted
+    stat.unlink()
+    proxies.sample(4.0, None)
+    assert Quantity.THROTTLED in proxies.readings(4.0)
+    assert Quantity.THROTTLED not in proxies.readings(1000.0)
+    assert not Proxies(WatchSpec("k", "")).readings(0.0)
 
 
 def test_the_end_is_predicted_from_rate_and_total():

@@ -207,6 +207,15 @@ def test_a_commands_number_is_read():
     command.close()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can run programs as others")
+def test_a_command_runs_as_its_workloads_user():
+    script = "echo $(id -u)000$(id -g)000$(id -G | tr -d ' ')"
+    command = Command(("sh", "-c", script), ENV, "/", user=(65534, 65533, 65533, 7))
+    printed = await_answer(command.take)[1]
+    assert printed == {"number": float("6553400065533000655337")}
+    command.close()
+
+
 def test_a_late_command_is_killed_with_what_it_started(tmp_path: Path):
     mark = tmp_path / "pid"
     script = f"sleep 300 & echo $! > {mark}; wait"

@@ -99,7 +99,7 @@ def test_where_no_other_server_has_room_it_says_so() -> None:
     answer = resized(0.9, on("s0"), view_of(used=full))
     assert isinstance(answer, Refuse)
     assert answer.decision.reason is ReasonCode.NO_ROOM
-    assert answer.decision.would_change == "1000m CPU and 256 MiB free on another server"
+    assert answer.decision.would_change == "1 CPU and 256Mi free on another server"
 
 
 @pytest.mark.parametrize("kind", sorted(set(WorkloadType) - {WorkloadType.LATENCY_CRITICAL}))

@@ -193,6 +193,6 @@ def test_it_says_what_it_waits_for() -> None:
     _submit(cluster, "w")
     record = cluster.record("w")
     assert record.message == "none of the 2 servers drawn for it has room"
-    assert record.decisions[-1].decision.would_change == "1000m CPU and 256 MiB free on one of them"
+    assert record.decisions[-1].decision.would_change == "1 CPU and 256Mi free on one of them"
     previewed = cluster.manager.preview(workload("another"), cluster.now)
     assert [d.reason for d in previewed] == [ReasonCode.OK, ReasonCode.PROBES_BUSY]

@@ -1,6 +1,7 @@
 """Events, then disk, then actions; and what happens when the disk says no."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,15 @@ import pytest
 from wharfinger.core import actions as act
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Core
-from wharfinger.errors import Conflict, OutOfSpace, Unavailable, WharfingerError
-from wharfinger.model.workload import Reservation, Run, Workload, WorkloadType
+from wharfinger.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    OutOfSpace,
+    Unavailable,
+    WharfingerError,
+)
+from wharfinger.model.workload import ArrayMember, Reservation, Run, Workload, WorkloadType
 from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.runtime import Retention, Runtime
 from wharfinger.store.base import NewEntry
@@ -99,6 +107,30 @@ def test_nothing_is_asked_before_it_is_logged(place: Place) -> None:
     runtime.submit([workload("a", "serve")])
     placed, started = place.order.index("WorkloadPlaced"), place.order.index("StartWorkload")
     assert placed < started
+
+
+def test_what_can_not_run_here_is_refused_before_it_is_logged(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def check(_engine: WatchedEngine, checked: Workload) -> str:
+        asked.append(checked.name)
+        return "spec.run.command: no such program" if checked.run.command[0] == "foo" else ""
+
+    monkeypatch.setattr(WatchedEngine, "check", check)
+    runtime = place.open()
+    before = list(place.order)
+    with pytest.raises(InvalidInput, match=r"workload 'b': spec\.run\.command: no such program"):
+        runtime.submit([workload("a", "serve"), workload("b", "foo")])
+    assert place.order == before
+    runtime.submit([workload("a", "serve")])
+    asked.clear()
+    members = [
+        replace(workload(f"c-{index}", "serve"), array=ArrayMember("c", index)) for index in (1, 2)
+    ]
+    runtime.submit(members)
+    assert asked == ["c-1"], "members of an array run the same"
 
 
 def test_what_the_engine_says_is_taken_in(place: Place) -> None:
@@ -244,7 +276,7 @@ def test_a_stop_that_the_engine_can_not_begin_is_asked_for_again(place: Place) -
     runtime.submit([workload("a", "serve")])
     runtime.pump()
     place.engine.refuse_next("no answer")
-    runtime.delete("a")
+    runtime.stop("a")
     assert place.cluster.running()
     assert runtime.wake_at() == place.now + 1.0
     runtime.tick()
@@ -293,8 +325,9 @@ def test_a_deleted_workload_is_stopped_then_forgotten(place: Place) -> None:
     assert runtime.delete("a") == "stopping"
     assert runtime.delete("a") == "stopping", "asked twice, stopped once"
     runtime.pump()
-    assert phase(runtime, "a") is Phase.REVOKED
-    assert runtime.delete("a") == "deleted"
+    with pytest.raises(NotFound):
+        runtime.manager.find("a")
+    assert [run.phase for run in runtime.manager.state.history] == [Phase.REVOKED]
     assert place.order.count("StopWorkload") == 1
     assert place.order[-1] == "ForgetWorkload"
 

@@ -1,6 +1,8 @@
 """What the API shows of the cluster and of the manager."""
 
 import os
+import re
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.api import Api, manifest
 from wharfinger.model.platform import Condition, ConditionKind
+from wharfinger.service.history import KINDS, event
+from wharfinger.service.metrics import MAX_WORKLOADS
 from wharfinger.service.models import ErrorAnswer
+from wharfinger.store.base import LogEntry
 from wharfinger.testing.memory import make_server
 
 
@@ -79,6 +84,66 @@ def test_events_of_some_kinds_are_found_behind_many_others(api: Api):
     assert api.get("/v1/events", kind="HistoryLost") == []
 
 
+def test_events_of_some_kinds_are_paged_through(api: Api):
+    for number in range(5):
+        api.submit(manifest(f"w{number}", "true"))
+    wanted = [e for e in api.get("/v1/events") if e["kind"] == "WorkloadFinished"]
+    after, paged = 0, []
+    while len(paged) < len(wanted):
+        query = {"after": after, "limit": 2, "kind": "WorkloadFinished"}
+        response = api.call("GET", "/v1/events", params=query)
+        paged += response.json()
+        after = int(response.headers["wharfinger-next-after"])
+    assert paged == wanted
+    rest = api.call("GET", "/v1/events", params={"after": after, "kind": "WorkloadFinished"})
+    assert rest.json() == []
+    assert int(rest.headers["wharfinger-next-after"]) == api.store.last_sequence
+
+
+def test_a_kind_that_there_is_not_is_answered_with_the_list(api: Api):
+    response = api.call("GET", "/v1/events", params={"after": 1, "kind": "Nothing"})
+    assert response.status_code == 400
+    assert "'WorkloadSubmitted'" in response.json()["error"]["message"]
+
+
+def test_a_cordoned_server_takes_no_new_work(api: Api):
+    wanted = {"drain": False, "reason": "new disk"}
+    server = api.call("POST", "/v1/servers/a/cordon", json=wanted).json()
+    keys = ("accepting", "cordoned", "draining", "cordon_reason")
+    assert [server[key] for key in keys] == [False, True, False, "new disk"]
+    api.submit(manifest("w"))
+    assert api.get("/v1/workloads/w")["phase"] == "queued"
+    (note,) = api.get("/v1/workloads/w/explain")["notes"]
+    assert note.startswith("server a is cordoned: it takes no new work, since 20")
+    assert note.endswith("(new disk)")
+    server = api.call("POST", "/v1/servers/a/uncordon").json()
+    assert [server[key] for key in keys] == [True, False, False, ""]
+    assert api.get("/v1/workloads/w")["phase"] == "running"
+
+
+def test_a_server_can_be_drained_without_a_body_it_is_cordoned(api: Api):
+    assert api.call("POST", "/v1/servers/a/cordon").json()["draining"] is False
+    assert api.call("POST", "/v1/servers/a/cordon", json={"drain": True}).json()["draining"] is True
+    wrong = api.call("POST", "/v1/servers/a/cordon", json={"dry_run": True})
+    assert wrong.status_code == 400
+    assert "dry_run" in wrong.json()["error"]["message"]
+
+
+def test_a_drained_server_says_why_each_resident_is_still_there(api: Api):
+    restartable = manifest("moves")
+    restartable["spec"]["run"]["restartable"] = True
+    api.submit(restartable, manifest("stays"), manifest("stands"))
+    assert api.get("/v1/servers/a")["staying"] == []
+    api.call("POST", "/v1/workloads/stands/suspend")
+    api.call("POST", "/v1/servers/a/cordon", json={"drain": True})
+    staying = {one["name"]: one for one in api.get("/v1/servers/a")["staying"]}
+    assert staying["moves"]["message"] == "no other server has room for it"
+    assert staying["stays"]["message"].startswith("it is not restartable")
+    assert staying["stands"]["message"].startswith("suspended by its user")
+    leaves = [staying[name]["leaves"] for name in ("moves", "stays", "stands")]
+    assert leaves == [True, True, False]
+
+
 def test_events_say_what_they_are_about(api: Api):
     api.submit(manifest("w", "exit", "3"))
     events = {event["kind"]: event for event in api.get("/v1/events")}
@@ -146,6 +211,48 @@ def test_metrics_are_in_prometheus_form(api: Api):
     assert all(family.documentation for family in families)
 
 
+SMALL = {"cpu": "1m", "memory": "1Mi"}
+
+
+def test_each_live_workload_has_metrics_up_to_a_bound(api: Api):
+    api.submit(*(manifest(f"w{number}", resources=SMALL) for number in range(MAX_WORKLOADS + 3)))
+    api.submit(manifest("gone", "true"))
+    families = text_string_to_metric_families(api.call("GET", "/metrics").text)
+    samples = [sample for family in families for sample in family.samples]
+    cpus = {s.labels["workload"]: s.value for s in samples if s.name.endswith("cpu_allocated_cpus")
+            and "workload" in s.labels}  # fmt: skip
+    assert len(cpus) == MAX_WORKLOADS
+    assert cpus[f"w{MAX_WORKLOADS + 2}"] == 0.001
+    assert not cpus.keys() & {"w0", "w1", "w2", "gone"}
+    values = {s.name: s.value for s in samples if not s.labels}
+    assert values["wharfinger_workloads_without_metrics"] == 3
+    assert values["wharfinger_runs_total"] == MAX_WORKLOADS + 4
+
+
+def restarts(api: Api, workload: str = "") -> float:
+    families = text_string_to_metric_families(api.call("GET", "/metrics").text)
+    name = "wharfinger_workload_restarts" if workload else "wharfinger_restarts"
+    (family,) = [one for one in families if one.name == name]
+    wanted = {"workload": workload} if workload else {}
+    return next(sample.value for sample in family.samples if sample.labels == wanted)
+
+
+def test_restarts_are_counted_also_of_what_is_forgotten_and_by_the_next_manager(tmp_path: Path):
+    with closing(Api(tmp_path)) as api:
+        api.cluster.put_server(make_server("a"))
+        api.submit(manifest("a"), manifest("b"))
+        api.call("POST", "/v1/workloads/a/restart")
+        api.call("POST", "/v1/workloads/b/restart")
+        api.call("DELETE", "/v1/workloads/a")
+        assert restarts(api) == 2, "nobody has asked before"
+        api.call("POST", "/v1/workloads/b/stop")
+        api.call("POST", "/v1/workloads/b/restart")
+        assert api.get("/v1/workloads/b")["run"] == 2
+        assert restarts(api, "b") == 1, "a new run does not set it back"
+    with closing(Api(tmp_path)) as api:
+        assert restarts(api) >= 2
+
+
 def test_a_label_is_escaped(api: Api):
     api.cluster.put_server(make_server('a"\\\nb'))
     api.call("GET", "/healthz")
@@ -172,7 +279,10 @@ def test_the_manager_is_healthy_when_it_answers(api: Api):
         ("GET", "/v1/events?after=-1", 400, "invalid-input"),
         ("GET", "/v1/events?after=1&wait_seconds=nan", 400, "invalid-input"),
         ("GET", "/v1/events?kind=Nothing", 400, "invalid-input"),
-        ("GET", "/v1/events?kind=WorkloadStarted&after=1", 400, "invalid-input"),
+        ("GET", "/v1/servers?name=a", 400, "invalid-input"),
+        ("GET", "/v1/workloads?phase=dreaming", 400, "invalid-input"),
+        ("POST", "/v1/servers/none/cordon", 404, "not-found"),
+        ("POST", "/v1/executions/none/input", 404, "not-found"),
         ("GET", "/v1/events?limit=many", 400, "invalid-input"),
         ("GET", "/v1/events?limit=9223372036854775808", 400, "invalid-input"),
         ("POST", "/v1/workloads?dry_run=perhaps", 400, "invalid-input"),
@@ -198,3 +308,45 @@ def test_the_openapi_document_tells_everything(api: Api):
     for operation in operations:
         if operation["operationId"] not in ("get_health", "get_metrics"):
             assert "ErrorAnswer" in str(operation["responses"]["default"])
+    schemas = document["components"]["schemas"]
+    assert schemas["Manifest"]["properties"]["spec"]["required"]
+    for call in ("post", "put"):
+        body = document["paths"]["/v1/workloads"][call]["requestBody"]["content"]
+        assert set(body) == {"application/json", "application/yaml"}
+        assert all(each["schema"]["$ref"].endswith("/Manifest") for each in body.values())
+    assert "running" in schemas["Phase"]["enum"]
+    (kind,) = (
+        parameter
+        for parameter in document["paths"]["/v1/events"]["get"]["parameters"]
+        if parameter["name"] == "kind"
+    )
+    assert kind["schema"]["items"]["enum"] == list(KINDS)
+
+
+def test_the_reference_page_loads_nothing_from_a_network(api: Api):
+    page = api.call("GET", "/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<code>POST /v1/workloads</code>" in page.text
+    assert "working_directory" in page.text
+    assert not re.search(r"<script|<link|src=|//", page.text)
+
+
+def test_events_of_earlier_runs_are_about_their_workload(api: Api):
+    api.submit(manifest("w", "exit", "0"))
+    api.submit(manifest("w", "exit", "0"))
+    api.submit(manifest("gone", "exit", "0"))
+    api.call("DELETE", "/v1/workloads/gone")
+    ends = [event for event in api.get("/v1/events") if event["kind"] == "WorkloadFinished"]
+    assert [event["name"] for event in ends] == ["w", "w", "gone"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "told"),
+    [
+        (b'{"key": "1-1-a", "ready": true, "reason": ""}', "ready"),
+        (b'{"key": "1-1-a", "ready": false, "reason": "no answer"}', "not ready: no answer"),
+    ],
+)
+def test_events_of_readiness_say_which(payload: bytes, told: str):
+    shown = event(LogEntry(1, 1.0, "ReadinessChanged", payload), {"1": "w"})
+    assert (shown.name, shown.message) == ("w", told)

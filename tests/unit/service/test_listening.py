@@ -8,11 +8,13 @@ import socket
 import stat
 import termios
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from tests.support import wait_until
+from tests.support.api import manifest
 from tests.support.served import Served
 from wharfinger.cli.client import Client
 from wharfinger.errors import Conflict, InvalidInput
@@ -24,7 +26,7 @@ from wharfinger.service.listening import (
     listen_unix,
     parse_listen,
 )
-from wharfinger.service.protocol import peer_uid
+from wharfinger.service.protocol import MAX_TCP_CONNECTIONS, peer_uid
 
 TOKEN = "0123456789abcdef"
 
@@ -151,8 +153,9 @@ def ask(served: Served, path: str = "/v1/status", **headers: str) -> tuple[int, 
         connection.close()
 
 
-def test_tcp_is_open_to_whoever_has_the_token(served: Served):
-    status, body = ask(served, Authorization=f"Bearer {TOKEN}")
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_tcp_is_open_to_whoever_has_the_token(served: Served, scheme: str):
+    status, body = ask(served, Authorization=f"{scheme} {TOKEN}")
     assert (status, body["name"]) == (200, "wharfinger")
 
 
@@ -170,6 +173,30 @@ def test_tcp_is_closed_to_everyone_else(served: Served, headers: dict[str, str])
     for path in ("/v1/status", "/healthz", "/metrics", "/openapi.json", "/docs", "/nothing"):
         status, body = ask(served, path, **headers)
         assert (status, body["error"]["code"]) == (401, "unauthorized")  # type: ignore[index]
+
+
+def test_whoever_lacks_the_token_keeps_nobody_out(served: Served):
+    with ExitStack() as stack:
+        for _ in range(MAX_TCP_CONNECTIONS + 20):
+            address = ("127.0.0.1", served.port)
+            stack.enter_context(socket.create_connection(address, timeout=10))
+        assert ask(served, Authorization=f"Bearer {TOKEN}")[0] == 200
+
+
+def test_who_has_the_token_stays_connected_while_others_come(served: Served):
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    with closing(connection), ExitStack() as stack:
+        for wave in range(2):
+            connection.request("GET", "/healthz", headers={"Authorization": f"Bearer {TOKEN}"})
+            first = connection.sock
+            assert connection.getresponse().read() == b"ok\n"
+            if wave:
+                break
+            for _ in range(MAX_TCP_CONNECTIONS + 20):
+                address = ("127.0.0.1", served.port)
+                stack.enter_context(socket.create_connection(address, timeout=10))
+            assert ask(served, Authorization=f"Bearer {TOKEN}")[0] == 200
+        assert connection.sock is first
 
 
 def test_the_unix_socket_needs_no_token(served: Served):
@@ -255,6 +282,33 @@ def test_a_silent_tcp_client_does_not_keep_the_manager_from_ending(tmp_path: Pat
     with socket.create_connection(("127.0.0.1", served.port)), connect(tmp_path / "socket", 5.0):
         assert served.stop() == (0, "")
     assert not (tmp_path / "socket").exists()
+
+
+def test_a_manager_stops_on_request(tmp_path: Path):
+    served = Served(tmp_path)
+    Client(tmp_path).call("POST", "workloads", body=json.dumps(manifest("w")).encode())
+    answer = Client(tmp_path).call("POST", "stop")
+    said = json.loads(answer.body)
+    assert (answer.status, said["pid"], said["workloads"]) == (202, served.process.pid, [])
+    assert served.process.wait(timeout=20) == 0
+    assert served.stop() == (0, "")
+    assert not (tmp_path / "socket").exists()
+
+
+def test_a_manager_stops_its_workloads_first_if_asked(tmp_path: Path):
+    served = Served(tmp_path)
+    for name in ("v", "w"):
+        Client(tmp_path).call("POST", "workloads", body=json.dumps(manifest(name)).encode())
+    answer = Client(tmp_path).call("POST", "stop", body=b'{"workloads": true}',
+                                   content_type="application/json")  # fmt: skip
+    assert json.loads(answer.body)["workloads"] == ["v", "w"]
+    assert served.process.wait(timeout=20) == 0
+    assert served.stop() == (0, "")
+    again = Served(tmp_path)
+    try:
+        assert [w["phase"] for w in Client(tmp_path).get("workloads")] == ["revoked", "revoked"]
+    finally:
+        again.stop()
 
 
 def test_a_long_poll_ends_with_the_manager(tmp_path: Path):

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support import stories
 from tests.support.api import Api, manifest
 from tests.support.stories import STORIES
+from wharfinger.cli.explain import explanation_text
 from wharfinger.service.explanations import Explanation
 from wharfinger.service.metrics import ManagerCollector, render
 from wharfinger.service.models import timestamp
@@ -29,7 +30,16 @@ def told(name: str) -> dict[str, Any]:
 
 def scraped(story: stories.Story) -> dict[tuple[str, str], float]:
     """The metrics of a story's manager, by name and the value of the label."""
-    text = render(ManagerCollector(story.manager, 1, 1, 0.0, story.now)).decode()
+    text = render(
+        ManagerCollector(
+            story.manager,
+            usage={},
+            last_sequence=1,
+            room_bytes=1,
+            start_time=0.0,
+            now=story.now,
+        )
+    ).decode()
     return {
         (sample.name, "".join(sample.labels.values())): sample.value
         for family in text_string_to_metric_families(text)
@@ -55,6 +65,14 @@ def test_a_prediction_is_in_the_targets_terms_and_over_the_target() -> None:
     assert found["rate_per_second"]["mean"] == pytest.approx(predicted["mean"] * 120)
     assert found["rate_per_second"]["low"] == pytest.approx(predicted["low"] * 120)
     assert (found["completion_seconds"], found["latency_seconds"]) == (None, None)
+
+
+def test_an_adjustment_has_the_same_keys_wherever_it_is_shown() -> None:
+    shown = told("resized")
+    change = shown["workload"]["adjustments"][-1]
+    assert {"from", "to"} < set(change)
+    assert "source" not in change
+    assert "CPU" in explanation_text(shown)
 
 
 def test_a_completion_time_is_predicted_from_being_handed_in() -> None:
@@ -119,7 +137,7 @@ def test_an_adjustment_says_what_became_of_it() -> None:
     assert (resized["from"][0]["cpus"], resized["to"][0]["cpus"]) == (0.4, 0.7)
     assert resized["normalized_performance_before"] == pytest.approx(80 / 120)
     assert resized["normalized_performance_after"] == pytest.approx(129 / 120)
-    assert "target missed" in resized["message"]
+    assert "raised from" in resized["message"]
 
 
 def test_keys_of_the_version_before_answer_beside_the_new_ones() -> None:
@@ -194,7 +212,7 @@ def test_what_a_manager_recommends_is_not_done() -> None:
     assert (found["mode"], found["workload"]["phase"]) == ("recommend", "queued")
     assert found["workload"]["reason"] == "recommended"
     assert found["workload"]["predicted"]["mean"] > 1
-    assert story.asked == [a for a in story.asked if type(a).__name__ == "ClassifyWorkload"]
+    assert {type(a).__name__ for a in story.asked} <= {"ClassifyWorkload", "ProfileWorkload"}
 
 
 def test_a_server_shows_what_its_residents_bear_and_exert() -> None:
@@ -226,6 +244,8 @@ def test_metrics_count_adjustments_errors_and_targets() -> None:
     assert found["wharfinger_adjustments_total", "relieved"] == 1
     assert found["wharfinger_predictions_checked", "rate_per_second"] == 1
     (error,) = story.explain("encode")["workload"]["prediction_errors"]
+    assert found["wharfinger_workload_measured", "rate_per_secondencode"] == error["achieved"]
+    assert found["wharfinger_workload_target_met", "encode"] == 1
     errors = {name: value for name, value in found.items() if "prediction_error_log" in name[0]}
     assert list(errors.values()) == [abs(error["log_error"])]
 

@@ -198,7 +198,8 @@ def test_a_profiling_plan_takes_its_time_and_its_servers() -> None:
     (answer,) = told.of(ev.ProfilingFinished)
     found = answer.measurements  # type: ignore[attr-defined]
     assert found.platform == "small"
-    assert found.seconds == pytest.approx(12.0)
+    # On s0 two allocations and the run on two servers; the other platform at the same time.
+    assert found.seconds == pytest.approx(9.0)
     # The job can use one CPU, whatever it is given; b slows the run that takes its server.
     assert {cpu: e.value for cpu, e in found.performance[Quantity.RATE].items()} == {
         2000: pytest.approx(1.0),
@@ -209,6 +210,26 @@ def test_a_profiling_plan_takes_its_time_and_its_servers() -> None:
     assert found.silent["tolerated/integer"]
     assert not told.cluster.machines["s0"].parts
     assert "a" not in told.cluster.accounts
+
+
+def test_what_a_plan_runs_apart_goes_on_at_the_same_time() -> None:
+    told = Told(batch_job("a", work=1000), count=3, measuring=Measuring(noise=0.0))
+    plan = ProfilingPlan("s0", (2000, 1000), GIBIBYTE, (), 8.0, apart=("s2",))
+    assert [(p.server, p.allocation.cpu_millicpus) for p in plan.placements] == [
+        ("s0", 2000),
+        ("s2", 1000),
+    ]
+    told.cluster.perform(act.ProfileWorkload("k", told.cluster.jobs["a"].workload, plan))
+    told.at(3)
+    there = [len(told.cluster.machines[name].parts) for name in ("s0", "s1", "s2")]
+    assert there == [1, 0, 1]
+    told.at(20)
+    (answer,) = told.of(ev.ProfilingFinished)
+    found = answer.measurements  # type: ignore[attr-defined]
+    assert found.seconds == pytest.approx(4.0), "each runs for as long as one after the other"
+    assert set(found.performance[Quantity.RATE]) == {1000, 2000}
+    assert found.runs == 2
+    assert not any(machine.parts for machine in told.cluster.machines.values())
 
 
 def test_a_known_program_beside_a_copy_tells_what_each_takes_of_the_other() -> None:
@@ -252,7 +273,7 @@ def test_a_plan_fails_with_any_of_its_servers_whatever_runs_where(gone: str) -> 
     elsewhere = FurtherRun(Setting("large", Configuration(1000)), ("s1",))
     plan = ProfilingPlan("s0", (1000,), GIBIBYTE, (), 10.0, further=(elsewhere,))
     told.cluster.perform(act.ProfileWorkload("k", told.cluster.jobs["a"].workload, plan))
-    told.at(2 if gone == "s1" else 7)
+    told.at(3)
     told.cluster.remove_server(gone)
     told.at(30)
     assert told.of(ev.ProfilingFailed) == [ev.ProfilingFailed("k", f"server {gone} left")]

@@ -69,7 +69,7 @@ def placed(record: WorkloadRecord) -> Decision:
 # --- against every placement there is -----------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_few_placements_of_all_keep_more_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = [("m1.xlarge", 1), ("m2.2xlarge", 1), ("m3.xlarge", 1)]
     best = found = least_loaded = 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.simulations import Crowded, Watch, batch_job, servers, service_job
+from tests.support.simulations import Crowded, batch_job, servers, service_job
 from wharfinger.simulator.run import RunSpec, Simulation
 from wharfinger.simulator.scenario.jobs import Load
 from wharfinger.simulator.scenario.setup import Costs, Faults, Outage, Setup
@@ -118,21 +118,3 @@ def test_a_run_that_is_cut_short_is_measured_as_far_as_it_went() -> None:
     assert outcome.summary["energy_relative"] == pytest.approx(
         (0.5 * 4 * 150 + 0.5 * (148 + 48)) / (4 * 150)
     )
-
-
-class Paired(Crowded):
-    """Interference is known between pairs."""
-
-    references = ("cpu1000",)
-
-
-def test_the_oracle_is_told_the_truth() -> None:
-    jobs = [batch_job(f"w{at}", at * 2.0, 20, 1000) for at in range(6)]
-    setup = Setup("made", servers(2), tuple(jobs), Paired())
-    watch = Watch(Simulation(setup, RunSpec("made", "oracle")))
-    watch.run()
-    for record in watch.simulation.manager.state.workloads.values():
-        assert record.classification is not None
-        assert record.classification.estimator == "truth"
-        assert record.predicted is not None
-        assert record.predicted.low == pytest.approx(record.predicted.high)

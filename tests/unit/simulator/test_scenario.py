@@ -12,7 +12,7 @@ import pytest
 from tests.support.measured_tables import ISOLATED, PAIRS, write_tables
 from wharfinger.errors import InvalidInput
 from wharfinger.model.workload import LatencyBound, ProfileMode, Scale, WorkloadType
-from wharfinger.simulator.scenario.arrivals import Arrivals, Pattern
+from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern, Recorded
 from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.distributions import Distribution, Shape, constant
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
@@ -87,6 +87,40 @@ def test_platforms_whose_names_look_alike_have_servers_of_their_own():
     servers = (replace(SMALL, platform="a_b"), replace(SMALL, platform="a-b"))
     names = [server.name for server in build(replace(PLAIN, servers=servers), 1).servers]
     assert len(set(names)) == 12
+
+
+@pytest.mark.parametrize(
+    "arrivals",
+    [
+        Arrivals(load=0.5),
+        Arrivals(every_seconds=10.0),
+        Arrivals(Pattern.GAUSSIAN, every_seconds=10.0, spread_seconds=2.0),
+        Arrivals(every_seconds=10.0, bursts=Bursts(200.0, 10)),
+    ],
+)
+def test_a_scaled_run_has_a_share_of_everything_and_the_same_load(arrivals):
+    whole = replace(PLAIN, workloads=2000, arrivals=arrivals)
+    servers = tuple(replace(group, count=group.count * 10) for group in PLAIN.servers)
+    whole = replace(whole, servers=servers)
+    setup, scaled = build(whole, 1), build(whole, 1, scale=0.2)
+    assert (len(scaled.servers), len(scaled.jobs)) == (16, 400)
+    lasts = [each.jobs[-1].arrives_at for each in (setup, scaled)]
+    assert lasts[1] == pytest.approx(lasts[0], rel=0.15), "a fifth as often, and a fifth of them"
+
+
+def test_recorded_arrivals_are_thinned_evenly(tmp_path):
+    (tmp_path / "times.csv").write_text("at\n" + "\n".join(map(str, range(0, 1000, 10))))
+    recorded = Arrivals(recorded=Recorded(str(tmp_path / "times.csv"), "at"))
+    setup = build(replace(PLAIN, workloads=40, arrivals=recorded), 1, scale=0.25)
+    assert [job.arrives_at for job in setup.jobs] == [40.0 * at for at in range(10)]
+    with pytest.raises(InvalidInput, match="recorded arrivals can't be made more"):
+        build(replace(PLAIN, workloads=40, arrivals=recorded), 1, scale=2.0)
+
+
+@pytest.mark.parametrize(("name", "value"), [("servers", 4), ("workloads", 9)])
+def test_a_scale_leaves_no_other_number(name, value):
+    with pytest.raises(InvalidInput, match=f"leave --{name} out"):
+        build(PLAIN, 1, scale=0.5, **{name: value})
 
 
 # --- the population -------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from wharfinger.simulator.scenario.scenario_types import MeasuredTruth, ServerGr
 from wharfinger.simulator.scenario.setup import Faults, Outage
 from wharfinger.simulator.scenario.swf import SwfTrace
 from wharfinger.simulator.scenario.targets import Reservations, Share, TargetKind, TargetOf
+from wharfinger.simulator.truth.measured import Rule
 
 HEAD = "apiVersion: wharfinger.dev/v1alpha1\nkind: Scenario\nmetadata: {name: shop}\nspec:\n"
 SERVERS = "  servers: [{platform: big, count: 3, cpus: 8, memory: 16Gi, speed: 1.5, zones: 2}]\n"
@@ -233,6 +234,23 @@ def test_measured_tables_by_their_directory(tmp_path: Path):
     scenario = load_scenario(f"measured:{write_tables(tmp_path / 'My Tables')}")
     assert scenario.name == "measured-my-tables"
     assert scenario.targets.of is TargetOf.RANDOM_PLATFORM
+
+
+def test_tables_with_a_scenario_of_their_own(tmp_path):
+    write_tables(tmp_path)
+    (tmp_path / "scenario.yaml").write_text(HEAD + JOB + "  workloads: 7\n")
+    scenario = load_scenario(f"measured:{tmp_path}")
+    assert (scenario.measured.directory, scenario.workloads) == (str(tmp_path), 7)
+    (tmp_path / "scenario.yaml").write_text(HEAD + JOB + "  truth: {measured: ., rule: worst}\n")
+    assert load_scenario(f"measured:{tmp_path}").measured.rule is Rule.WORST
+
+
+def test_tables_whose_scenario_is_about_something_else(tmp_path):
+    write_tables(tmp_path)
+    physics = "  population: [{name: job, pool: mixes}]\n  truth: physics\n"
+    (tmp_path / "scenario.yaml").write_text(HEAD + physics)
+    with pytest.raises(InvalidInput, match="its truth is not these tables"):
+        load_scenario(f"measured:{tmp_path}")
 
 
 def test_a_trace_by_its_directory_has_its_own_mapping_or_the_shipped_one(tmp_path: Path):

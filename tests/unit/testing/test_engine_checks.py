@@ -3,13 +3,14 @@
 import time
 import unittest
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.engines.base import Engine
+from wharfinger.engines.base import Engine, LogChunk, LogSource
 from wharfinger.testing import EngineHarness, MemoryCluster, MemoryEngine, MemoryPrograms
 from wharfinger.testing import engine as checks
 from wharfinger.testing.memory import make_server
@@ -30,6 +31,35 @@ class SilentAboutStarts(MemoryEngine):
         reports = super().poll(timeout_seconds)
         left = any(isinstance(report, ev.ServerLeft) for report in reports)
         return [r for r in reports if not left or getattr(r, "key", None) != "k0"]
+
+
+class MuteAboutReadiness(MemoryEngine):
+    """Says that it probes, and tells nothing of it."""
+
+    def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
+        reports = super().poll(timeout_seconds)
+        return [r for r in reports if not isinstance(r, ev.ReadinessChanged)]
+
+
+class WrongAboutEnds(MemoryEngine):
+    """Takes one that is not alive for one that was stopped, and forgets what it said last."""
+
+    def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
+        return [
+            replace(r, reason=r.reason.replace("not-alive", "stopped"), last_output="")
+            if isinstance(r, ev.WorkloadFinished)
+            else r
+            for r in super().poll(timeout_seconds)
+        ]
+
+
+class TakesOutputForLoad(MemoryEngine):
+    """Gives what a program prints for what its load generator does."""
+
+    def read_log(
+        self, key: str, offset: int = 0, limit_bytes: int = 65536, source: LogSource = "output"
+    ) -> LogChunk:
+        return super().read_log(key, offset, limit_bytes)
 
 
 class ByTheWallClock(MemoryEngine):
@@ -70,6 +100,14 @@ def harness(
     [
         (checks.what_is_suspended_stands_still, DeafToSuspend, "pause in the work"),
         (checks.a_server_that_leaves_while_something_starts, SilentAboutStarts, "start of k0"),
+        (checks.readiness_is_reported_by_every_engine, MuteAboutReadiness, "readiness of k"),
+        (checks.what_is_not_alive_is_stopped, WrongAboutEnds, "its liveness probe failed"),
+        (checks.what_failed_tells_its_last_line, WrongAboutEnds, "its last line was 'cannot'"),
+        (
+            checks.without_a_load_generator_there_is_no_output_of_one,
+            TakesOutputForLoad,
+            "k has no load generator",
+        ),
         (checks.clock_jumps_change_nothing, ByTheWallClock, "before0 exited with 4"),
     ],
 )

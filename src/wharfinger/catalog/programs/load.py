@@ -30,7 +30,7 @@ RECONNECT_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class LoadSchedule:
     """Requests a second from the beginning, then by steps: (second, rate from then on)."""
 
     rate_per_second: float
@@ -39,7 +39,7 @@ class Schedule:
     def rate(self, second: float) -> float:
         """Requests a second at a time.
 
-        >>> [Schedule(200, ((40, 320), (80, 200))).rate(second) for second in (0, 40, 79, 80)]
+        >>> [LoadSchedule(200, ((40, 320), (80, 200))).rate(second) for second in (0, 40, 79, 80)]
         [200, 320, 320, 200]
         """
         begun = [rate for since, rate in self.steps if second >= since]
@@ -50,7 +50,7 @@ class Schedule:
 
         ``share`` is of the mean distance; 1 = evenly spaced.
 
-        >>> Schedule(0, ((40, 2),)).after(3), Schedule(0).after(3)
+        >>> LoadSchedule(0, ((40, 2),)).after(3), LoadSchedule(0).after(3)
         (40.5, None)
         """
         while not self.rate(second):
@@ -224,7 +224,7 @@ DIALECTS = {"http": _http, "redis": _redis}
 class Generator:
     """Keeps requests coming and counts their results; no schedule = closed loop."""
 
-    def __init__(self, options: argparse.Namespace, schedule: Schedule | None) -> None:
+    def __init__(self, options: argparse.Namespace, schedule: LoadSchedule | None) -> None:
         self._options = options
         self._schedule = schedule
         self._dialect = DIALECTS[options.protocol](options)
@@ -262,7 +262,7 @@ class Generator:
     def _now(self) -> float:
         return time.monotonic() - self._zero
 
-    def _arrive(self, schedule: Schedule) -> None:
+    def _arrive(self, schedule: LoadSchedule) -> None:
         now = self._now()
         upcoming: float | None = self._next
         while upcoming is not None and upcoming <= now:
@@ -425,7 +425,7 @@ def main() -> int:
     if options.step and options.rate is None:
         parser.error("--step: needs --rate; without it the service's answers set the pace")
     steps = tuple(sorted(options.step))
-    schedule = None if options.rate is None else Schedule(options.rate, steps)
+    schedule = None if options.rate is None else LoadSchedule(options.rate, steps)
     stop_in_order()
     try:
         asyncio.run(Generator(options, schedule).run())

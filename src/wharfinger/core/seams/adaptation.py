@@ -8,9 +8,10 @@ from wharfinger.core import events as ev
 from wharfinger.core.seams.part import PolicyPart
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.state import ManagerState, WorkloadRecord
-from wharfinger.core.tracking import Tracked
-from wharfinger.model.allocation import Placement
+from wharfinger.core.tracking import ProbeCause, Tracked
+from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import OffTarget, Request, View
 
@@ -68,7 +69,19 @@ class Reclassify:
     decision: Decision
 
 
-Remedy = Resize | Unchanged | Suspend | Resume | Migrate | Reclassify
+@dataclass(frozen=True, slots=True)
+class RaiseSources:
+    """Sources of interference rise beside it while it runs; see ``actions.ProbeWorkload``."""
+
+    name: str
+    sources: tuple[SharedResource, ...]
+    tolerance: float
+    cause: ProbeCause
+    decision: Decision
+    placements: tuple[Placement, ...] = ()
+
+
+Remedy = Resize | Unchanged | Suspend | Resume | Migrate | Reclassify | RaiseSources
 
 
 class Residents(Protocol):
@@ -114,6 +127,9 @@ class Residents(Protocol):
 
     def wants_resize(self) -> Sequence[WorkloadRecord]:
         """Those whose allocation should follow a changed reservation, and may now."""
+
+    def waiting_for_room(self) -> Sequence[tuple[str, Allocation]]:
+        """The first few that wait for room, by name, and what they need; in order of service."""
 
     def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
         """Its performance among its neighbors over that alone; ``None`` = unknown."""

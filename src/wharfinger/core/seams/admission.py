@@ -34,6 +34,13 @@ class AdmissionPolicy(PolicyPart, Protocol):
     def queues(self) -> tuple[str, ...]:
         """Its queues, in the order in which they are served."""
 
+    @property
+    def backfill(self) -> int:
+        """How many behind a blocked one are tried in a step; 0 = they wait for it.
+
+        They are placed only where that does not delay it (``core.backfill``).
+        """
+
     def admit(self, request: Request, view: AdmissionView) -> AdmissionVerdict:
         """Whether to admit it, before anything is spent on profiling it."""
 

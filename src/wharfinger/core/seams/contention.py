@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wharfinger.core.seams.part import PolicyPart
 from wharfinger.model.decisions import Prediction
 from wharfinger.model.interference import SharedResource
+from wharfinger.model.pairs import PairProfile
 from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.view import Request, View
 
@@ -61,6 +62,27 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class ScoreColumns:
+    """Scores of the residents of all S servers, for each of the R sources of ``SharedResource``.
+
+    In that order; each (R, S). Of an empty server: 100 tolerated, 0 caused, variances 0.
+
+    Attributes:
+        tolerated: The least that any resident tolerates.
+        caused: The sum of what the residents cause; not limited to 100.
+        unspent: The least that any resident tolerates beyond what its neighbors cause; below 0
+            where one bears more than it tolerates.
+    """
+
+    tolerated: Array
+    tolerated_variance: Array
+    caused: Array
+    caused_variance: Array
+    unspent: Array
+    unspent_variance: Array
+
+
+@dataclass(frozen=True, slots=True)
 class ContentionCost:
     """What contention would cost if a newcomer were placed, (S,) per server.
 
@@ -73,6 +95,19 @@ class ContentionCost:
     violation: Array
     lost: Array
     waste: Array
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentsLoss:
+    """What the residents with a target would lose to a newcomer, (S,) per server.
+
+    Attributes:
+        targets: Expected number of targets that are kept without it and missed with it.
+        performance: The sum of what it takes off the logarithm of performance of each.
+    """
+
+    targets: Array
+    performance: Array
 
 
 class Assessment:
@@ -118,6 +153,10 @@ class Assessment:
         nothing = np.zeros(len(able))
         return ContentionCost(nothing, nothing, nothing)
 
+    def residents_loss(self) -> ResidentsLoss:
+        """What each server's residents would lose, in expectation."""
+        return ResidentsLoss(np.zeros(self._servers), np.zeros(self._servers))
+
     def numbers(self, row: int) -> dict[str, float]:
         """What was compared on one server."""
         return {}
@@ -159,9 +198,20 @@ class ContentionTable:
         """By how much neighbors lower the logarithm of performance of a resident so classified."""
         return None
 
+    def pressure_on(self, row: int) -> PairProfile | None:
+        """What the residents of a server press together, as one; ``None`` = not known by pairs."""
+        return None
+
     def scores(self, row: int) -> list[Score]:
         """The residents' scores on a server; empty without scores."""
         return []
+
+    def score_columns(self, servers: int) -> ScoreColumns | None:
+        """The scores on the first ``servers`` servers, not to be written to; ``None`` = no scores.
+
+        They change in place with the next ``put``.
+        """
+        return None
 
 
 class ContentionModel(PolicyPart, Protocol):

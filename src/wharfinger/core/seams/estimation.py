@@ -19,6 +19,24 @@ class Profiling:
     plan: ProfilingPlan | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ProfilingNeeds:
+    """What a placement wants to be measured; the default: what a target's sizing takes.
+
+    Attributes:
+        stated: Only the allocation that the workload states, on several platforms (Paragon 2.4).
+        sources: How many sources are injected, where ``stated``.
+        idle_share: Of the idle CPU that the runs of one plan may take with the least allocation
+            that is tried; in any case on two platforms.
+        short_seconds: What its user expects to run for less is not profiled (Paragon 3.5).
+    """
+
+    stated: bool = False
+    sources: int = 2
+    idle_share: float = 0.0
+    short_seconds: float = 0.0
+
+
 class ProfilingPlanner(Protocol):
     """Decides whether and how a workload is profiled."""
 
@@ -27,4 +45,7 @@ class ProfilingPlanner(Protocol):
         """As decisions' records name it."""
 
     def plan(self, request: Request, view: View) -> Profiling | None:
-        """How it is profiled; ``None`` = it is placed without classification."""
+        """How it is profiled; ``None`` = it is placed without classification.
+
+        Not on the ``excluded`` servers of the request: their room is kept for others.
+        """

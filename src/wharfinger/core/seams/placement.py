@@ -20,7 +20,12 @@ class ServerIndex(Protocol):
 
 
 class PlacementPolicy(PolicyPart, Protocol):
-    """Places one workload at a time. It keeps nothing between calls."""
+    """Places one workload at a time. It keeps nothing between calls.
+
+    A class attribute ``follows_targets = True`` says that ``resize`` gives CPU to a workload that
+    is off its target; else CPU that nobody reserved follows its use. A property ``profiling``
+    gives its ``ProfilingNeeds``, where they are not the default.
+    """
 
     def place(self, request: Request, view: View) -> PlacementVerdict:
         """Where the workload goes, or what else should happen."""

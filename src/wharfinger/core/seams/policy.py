@@ -7,7 +7,7 @@ from typing import Any
 from wharfinger.core.seams.adaptation import AdaptationPolicy
 from wharfinger.core.seams.admission import AdmissionPolicy
 from wharfinger.core.seams.contention import ContentionModel
-from wharfinger.core.seams.estimation import ProfilingPlanner
+from wharfinger.core.seams.estimation import ProfilingNeeds, ProfilingPlanner
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.provisioning import ProvisioningPolicy
 
@@ -35,6 +35,12 @@ class Policy:
     estimation: ProfilingPlanner | None = None
     provisioning: ProvisioningPolicy | None = None
     needs_measurements: bool = True
+
+    @property
+    def profiling(self) -> ProfilingNeeds:
+        """What its placement wants to be measured."""
+        needs = getattr(self.placement, "profiling", None)
+        return needs if isinstance(needs, ProfilingNeeds) else ProfilingNeeds()
 
     def settings(self) -> dict[str, Settings]:
         """Every setting by part, for the log."""

@@ -8,12 +8,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.engines.base import LogChunk, Usage
+from wharfinger.engines.base import LogChunk, LogSource, Usage
 from wharfinger.engines.local import records, reports
+from wharfinger.engines.local.checking import why_not
 from wharfinger.engines.local.machine import (
     Launcher,
     groups_of,
@@ -28,17 +30,26 @@ from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, OutOfSpace, Unavailable
 from wharfinger.host.cgroups import ResizeRefused, discover
+from wharfinger.host.cgroups.limits import Means
+from wharfinger.host.descriptors import Alarm
+from wharfinger.host.execution import CommandExecution, execute
+from wharfinger.host.presence import OtherManager, Presence
 from wharfinger.host.processes import bind_tree
 from wharfinger.host.run_dir import Claim, read_run
 from wharfinger.host.sandbox import SandboxKind, describe_support
-from wharfinger.host.topology import LocalServer, discover_servers
+from wharfinger.host.topology import LocalServer, discover_servers, format_cpus
+from wharfinger.model.platform import Condition, ConditionKind
+from wharfinger.model.quota import QUOTA_PERIOD_SECONDS, SHORT_PERIOD_SECONDS
 from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import Workload, WorkloadType
 from wharfinger.monitor.client import REPORT_SECONDS
 
 log = logging.getLogger(__name__)
 
 LOG_CAP_BYTES = 8 << 20
 """Of each workload's output, what is kept."""
+LOOK_FOR_MANAGERS_SECONDS = 30.0
+"""Between two looks for other managers of this machine."""
 
 
 class LocalEngine:
@@ -85,16 +96,24 @@ class LocalEngine:
             self._directory, runs, self._machine, self._watcher, self._measuring, self._tell
         )
         self._can_copy = False
+        self._executions: dict[str, list[CommandExecution]] = {}
+        self._presence = Presence(self._identity)
+        self._managers_alarm: Alarm | None = None
+        self._others: tuple[OtherManager, ...] = ()
 
     @property
     def capabilities(self) -> Capabilities:
         """As this machine's controls allow; known once it is open."""
         # Without a quota the supervisors pace.
+        has_quota = Means.QUOTA in self._machine().control.means
         return Capabilities(
             fractional_cpu=True,
             memory_limit=self._machine().control.has_memory,
             measures=True,
             profiles=self._can_copy,
+            probes=True,
+            probes_running=True,
+            quota_period_seconds=SHORT_PERIOD_SECONDS if has_quota else QUOTA_PERIOD_SECONDS,
         )
 
     def open(self) -> None:
@@ -109,6 +128,9 @@ class LocalEngine:
         self._open_machine = Launcher({}, control, raise_open_files(), self._log_cap_bytes)
         self._watcher.open()
         self._take_servers(servers)
+        self._managers_alarm = Alarm()
+        self._watcher.add(self._managers_alarm.fileno(), self._look_for_managers)
+        self._managers_alarm.set(LOOK_FOR_MANAGERS_SECONDS)
         for key in keys:
             self._starts.adopt(key)
         self._can_copy = describe_support(self._directory).kind is not SandboxKind.UNAVAILABLE
@@ -118,11 +140,18 @@ class LocalEngine:
 
     def close(self) -> None:
         """Release everything; what runs goes on."""
+        for execution in chain.from_iterable(self._executions.values()):
+            execution.close()
+        self._executions.clear()
         self._profiling.close()
         self._measuring.close()
         self._starts.close()
         self._reports.clear()
         self._watcher.close()
+        self._presence.close()
+        if self._managers_alarm is not None:
+            self._managers_alarm.close()
+            self._managers_alarm = None
         if self._open_machine is not None:
             try:
                 self._open_machine.control.close()
@@ -143,15 +172,30 @@ class LocalEngine:
     def _take_servers(self, servers: Sequence[LocalServer]) -> None:
         machine = self._machine()
         former, conditions = machine.servers, machine.control.conditions()
-        machine.servers = {
-            local.server.name: replace(local, server=replace(local.server, conditions=conditions))
-            for local in servers
-        }
+        self._presence.announce([cpu for local in servers for cpu in local.cpus])
+        self._others = self._presence.others()
+        told = {}
+        for local in servers:
+            shared = tuple(_shared(local, other) for other in self._others)
+            here = (*conditions, *filter(None, shared))
+            told[local.server.name] = replace(local, server=replace(local.server, conditions=here))
+        machine.servers = told
         for name in former.keys() - machine.servers.keys():
             self._tell(ev.ServerLeft(name, "the machine was divided again"))
         for name, local in machine.servers.items():
             if former.get(name) != local:
                 self._tell(ev.ServerReported(local.server))
+                for condition in local.server.conditions:
+                    if condition.kind is ConditionKind.SHARED_CPUS:
+                        log.warning("server %s: %s", name, condition.message)
+
+    def _look_for_managers(self) -> None:
+        if self._managers_alarm is None:
+            return
+        self._managers_alarm.drain()
+        self._managers_alarm.set(LOOK_FOR_MANAGERS_SECONDS)
+        if self._presence.others() != self._others:
+            self._take_servers(tuple(self._machine().servers.values()))
 
     def _machine(self) -> Launcher:
         if self._open_machine is None:
@@ -176,6 +220,9 @@ class LocalEngine:
     def _tell(self, report: ev.Report) -> None:
         if isinstance(report, End):
             self._measuring.ended(report.key)
+            self._profiling.end_probe(report.key)
+            for execution in self._executions.pop(report.key, ()):
+                execution.kill()
         self._reports.append(report)
         self._watcher.set_news(present=True)
 
@@ -184,13 +231,57 @@ class LocalEngine:
         with self._watcher.spare_descriptors():
             return {key: run.usage() for key, run in self._runs.items() if run.running}
 
-    def read_log(self, key: str, offset: int = 0, limit_bytes: int = 65536) -> LogChunk:
+    def read_log(
+        self, key: str, offset: int = 0, limit_bytes: int = 65536, source: LogSource = "output"
+    ) -> LogChunk:
         """Output of a start, as far as rotation keeps it; see ``Engine.read_log``."""
+        run = self._run_of(key)
+        with self._watcher.spare_descriptors():
+            if source == "load":
+                return self._measuring.read_load(key, offset, limit_bytes)
+            return run.read_log(offset, limit_bytes)
+
+    def log_offset_at(self, key: str, seconds: float) -> int | None:
+        """Where output begins that is so new; see ``Engine.log_offset_at``."""
+        run = self._run_of(key)
+        with self._watcher.spare_descriptors():
+            return run.log_offset_at(seconds)
+
+    def log_times(
+        self, key: str, offset: int = 0, length_bytes: int = 65536
+    ) -> Sequence[tuple[int, float]]:
+        """When a piece of the output was written; see ``Engine.log_times``."""
+        run = self._run_of(key)
+        with self._watcher.spare_descriptors():
+            return run.log_times(offset, length_bytes)
+
+    def execute(self, key: str, command: Sequence[str], *, stdin: bool = False) -> CommandExecution:
+        """Begin a command beside a running program; see ``Engine.execute``."""
+        run, machine = self._run_of(key), self._machine()
+        placement = run.start.placement
+        if not run.running or placement is None:
+            raise NotFound(f"{key!r} does not run; a command runs beside a running program")
+        if run.workload is None:
+            raise EngineFault(
+                f"{key}: just taken over, its environment is not known yet", retryable=True
+            )
+        spec = machine.spec_of(key, run.workload, run.start, placement, run.group)
+        with self._watcher.spare_descriptors():
+            execution = execute(replace(spec, command=tuple(command)), stdin=stdin)
+        # Without a cgroup nothing else would end it with its workload.
+        beside = [other for other in self._executions.get(key, ()) if not other.closed]
+        self._executions[key] = [*beside, execution]
+        return execution
+
+    def _run_of(self, key: str) -> LocalRun:
         run = self._runs.get(key)
         if run is None:
             raise NotFound(f"no start has the key {key!r}")
-        with self._watcher.spare_descriptors():
-            return run.read_log(offset, limit_bytes)
+        return run
+
+    def check(self, workload: Workload) -> str:
+        """Why this machine can't run it, for certain; see ``Engine.check``."""
+        return why_not(workload)
 
     def perform(self, action: act.EngineAction) -> None:
         """Begin to carry out an action; ``poll`` reports the outcome."""
@@ -201,21 +292,31 @@ class LocalEngine:
                 case act.StartWorkload():
                     self._starts.start(action, has_room=has_room)
                 case act.StopWorkload(key=key, grace_seconds=grace_seconds):
+                    self._profiling.end_probe(key)
                     if not self._profiling.stop(key):
+                        # What answers no more is ending, and neither unready nor dead.
+                        self._measuring.pause(key, paused=True)
                         self._starts.stop(key, grace_seconds)
-                case act.ResizeAllocation():
+                case act.ResizeAllocation(key=key):
+                    self._profiling.end_probe(key)
                     self._resize(action)
                 case act.SuspendWorkload(key=key):
+                    self._profiling.end_probe(key)
+                    self._measuring.pause(key, paused=True)
                     self._starts.with_run(key, LocalRun.suspend)
                 case act.ResumeWorkload(key=key):
                     self._starts.with_run(key, LocalRun.resume)
+                    self._measuring.pause(key, paused=False)
                 case act.MeasureWorkload():
                     self._measuring.measure(action)
                 case act.ForgetWorkload(key=key):
                     self._profiling.forget(key)
                     self._starts.forget(key)
+                    self._measuring.forget(key)
                 case act.ProfileWorkload():
                     self._profiling.profile(action)
+                case act.ProbeWorkload():
+                    self._profiling.probe(action)
 
     def _resize(self, action: act.ResizeAllocation) -> None:
         try:
@@ -239,7 +340,10 @@ class LocalEngine:
             return ResizeRefused(f"its server {held.server!r} is no more")
         wanted = action.placements[0]
         start = replace(run.start, placement=wanted, cpus=server.cpus)
-        refused = run.resize(start, limits(wanted.allocation, server, start.cpus))
+        critical = start.latency_critical
+        refused = run.resize(
+            start, limits(wanted.allocation, server, start.cpus, latency_critical=critical)
+        )
         if refused is not None:
             return refused
         if start.cpus != run.start.cpus and run.supervisor_pid is not None:
@@ -250,6 +354,18 @@ class LocalEngine:
         except (OSError, NotFound) as error:
             log.warning("%s: its new allocation is not on disk: %s", run.key, error)
         return None
+
+
+def _shared(local: LocalServer, other: OtherManager) -> Condition | None:
+    common = other.cpus.intersection(local.cpus)
+    if not common:
+        return None
+    cpus = f"CPU {format_cpus(common)}" if len(common) == 1 else f"CPUs {format_cpus(common)}"
+    return Condition(
+        ConditionKind.SHARED_CPUS,
+        f"another manager (process {other.pid}) gives out {cpus}, too: both place as if alone; "
+        "divide the CPUs between them with --servers, or stop one",
+    )
 
 
 class _Starts:
@@ -351,7 +467,8 @@ class _Starts:
         start = self._planned_before(action.key)
         begun_here = start is None
         if start is None:
-            start = machine.plan(action.key, placement)
+            critical = action.workload.type is WorkloadType.LATENCY_CRITICAL
+            start = machine.plan(action.key, placement, latency_critical=critical)
             records.create_run(self._directory, action.key, start)
         run = self._make_run(action.key, start)
         run.begun_here = begun_here

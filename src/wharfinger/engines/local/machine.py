@@ -6,6 +6,7 @@ Called by the engine for starts, and by the profiler's process for its runs.
 import hashlib
 import os
 import resource
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,9 +15,10 @@ from pathlib import Path
 
 from wharfinger.engines.local.records import StartRecord, create_run
 from wharfinger.errors import InvalidInput
+from wharfinger.host.accounts import UserAccount, other_account
 from wharfinger.host.cgroups import CgroupControl, Group, Limits
 from wharfinger.host.processes import KEY_VARIABLE
-from wharfinger.host.supervisor import LaunchSpec, Supervisor, launch
+from wharfinger.host.supervisor import LaunchSpec, Supervisor, launch, signal_named
 from wharfinger.host.topology import LocalServer
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.platform import MILLICPUS_PER_CPU
@@ -28,6 +30,7 @@ MAX_PROCESSES = 4096
 """Processes and threads of one workload: the guard against fork bombs."""
 
 _INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
+_INHERITED_BY_OTHERS = ("LANG", "LC_ALL", "TZ")
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -44,7 +47,9 @@ class Launcher:
         """With one server; raises ``KeyError`` if there is none of that name."""
         return replace(self, servers={server: self.servers[server]}, log_cap_bytes=log_cap_bytes)
 
-    def plan(self, key: str, placement: Placement) -> StartRecord:
+    def plan(
+        self, key: str, placement: Placement, *, latency_critical: bool = False
+    ) -> StartRecord:
         """Where a run is to be. Write it down before anything is made, so that it is found again.
 
         Raises ``InvalidInput`` for an allocation or a key that the kernel could not keep, and
@@ -53,7 +58,7 @@ class Launcher:
         server = self.servers[placement.server]
         limits(placement.allocation, server, server.cpus)
         groups = self.control.group(placement.server, key).to_plain()
-        return StartRecord(placement, server.cpus, groups)
+        return StartRecord(placement, server.cpus, groups, latency_critical)
 
     def create_run(self, directory: Path, key: str, placement: Placement) -> Group:
         """Make a run directory, and then the cgroups that it names; raises as :meth:`launch`."""
@@ -77,9 +82,17 @@ class Launcher:
         an allocation that no kernel could keep, ``EngineFault`` if the kernel refuses.
         """
         group = self._prepare(run_dir.name, start, placement)
-        spec = LaunchSpec(
+        spec = self.spec_of(run_dir.name, workload, start, placement, group)
+        pace = pace_of(start, group) if paced else None
+        return launch(run_dir, replace(spec, cpu_millicpus=pace))
+
+    def spec_of(
+        self, key: str, workload: Workload, start: StartRecord, placement: Placement, group: Group
+    ) -> LaunchSpec:
+        """How its program is started in its groups, unpaced; raises ``InvalidInput``."""
+        return LaunchSpec(
             command=workload.run.command,
-            env=environment(workload, run_dir.name),
+            env=environment(workload, key),
             working_directory=Path(workload.run.working_directory),
             stop_grace_seconds=workload.run.stop_grace_seconds,
             log_cap_bytes=self.log_cap_bytes,
@@ -88,16 +101,21 @@ class Launcher:
             freezer=group.freezer,
             cpus=start.cpus,
             nice=BEST_EFFORT_NICE if placement.allocation.best_effort else 0,
-            cpu_millicpus=pace_of(start, group) if paced else None,
             # The manager raises its own for the workloads that it watches; programs that use
             # select() fail in odd ways when they inherit that.
             rlimits=((resource.RLIMIT_NOFILE, *self.open_files),),
+            account=other_account(workload.run.user),
+            stop_signal=signal_named(workload.run.stop_signal),
         )
-        return launch(run_dir, spec)
 
     def _prepare(self, key: str, start: StartRecord, placement: Placement) -> Group:
         """Its cgroups, in our own base, or where an engine in another cgroup has made them."""
-        wanted = limits(placement.allocation, self.servers[placement.server], start.cpus)
+        wanted = limits(
+            placement.allocation,
+            self.servers[placement.server],
+            start.cpus,
+            latency_critical=start.latency_critical,
+        )
         server = start.placement.server if start.placement else ""
         group = groups_of(start.groups, key)
         if group == self.control.group(server, key):
@@ -118,18 +136,44 @@ class Launcher:
 
 
 def environment(workload: Workload, key: str) -> dict[str, str]:
-    """The program's whole environment: little of ours, all of the workload's, and its name."""
-    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    """The program's whole environment: little of ours, all of the workload's, and its name.
+
+    ``InvalidInput``: there is no such user as it is to run as, or we may not become them.
+    """
     return {
-        "PATH": _DEFAULT_PATH,
-        **inherited,
+        **environment_of(other_account(workload.run.user)),
         **workload.run.env,
         KEY_VARIABLE: key,
         WORKLOAD_VARIABLE: workload.name,
     }
 
 
-def limits(allocation: Allocation, server: LocalServer, cpus: tuple[int, ...]) -> Limits:
+def environment_of(account: UserAccount | None) -> dict[str, str]:
+    """What programs of a user find before their own environment; ``None`` = the manager's user.
+
+    Of our PATH without our own virtual environment, whose Python would shadow the machine's.
+    """
+    names = _INHERITED if account is None else _INHERITED_BY_OTHERS
+    inherited = {name: os.environ[name] for name in names if name in os.environ}
+    if account is not None:
+        return {"PATH": _DEFAULT_PATH, **inherited, **account.environment}
+    folders = inherited.get("PATH", "").split(":")
+    kept = ":".join(folder for folder in folders if not _is_of_our_environment(folder))
+    return {**inherited, "PATH": kept or _DEFAULT_PATH}
+
+
+def _is_of_our_environment(folder: str) -> bool:
+    own = os.path.join(sys.prefix, "bin")  # noqa: PTH118 - as it stands in a PATH
+    return sys.prefix != sys.base_prefix and os.path.realpath(folder) == os.path.realpath(own)
+
+
+def limits(
+    allocation: Allocation,
+    server: LocalServer,
+    cpus: tuple[int, ...],
+    *,
+    latency_critical: bool = False,
+) -> Limits:
     """The cgroups' limits; raises ``InvalidInput`` for an allocation that no kernel could keep."""
     try:
         return Limits(
@@ -139,6 +183,7 @@ def limits(allocation: Allocation, server: LocalServer, cpus: tuple[int, ...]) -
             cpus=cpus,
             memory_nodes=server.memory_nodes,
             max_processes=MAX_PROCESSES,
+            latency_critical=latency_critical,
         )
     except ValueError as error:
         raise InvalidInput(f"allocation on {server.server.name}: {error}") from error

@@ -2,6 +2,7 @@
 
     start   where it was to run and in which cgroups; there before anything is launched
     end     the report of its end, once that is settled, and of its start before it
+    not-alive   the grace with which it is stopped because its liveness probe failed
 
 A run directory appears whole, by rename, so one with a name of ours and without ``start`` is
 another program's.
@@ -14,6 +15,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -34,12 +36,14 @@ End = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
 class StartRecord:
     """Where a start was to run, by its newest allocation, and its cgroups (``Group.to_plain``).
 
-    Without a placement: its key was stopped before it was started.
+    Without a placement: its key was stopped before it was started. ``latency_critical`` work has a
+    short quota period.
     """
 
     placement: Placement | None
     cpus: tuple[int, ...] = ()
     groups: Mapping[str, str] = field(default_factory=dict)
+    latency_critical: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,20 @@ def read_end(run_dir: Path) -> EndRecord | None:
     except (msgspec.MsgspecError, UnicodeError, RecursionError, StoreDamaged):
         return None
     return None if end is None else EndRecord(started, end)
+
+
+def note_not_alive(run_dir: Path, grace_seconds: float) -> None:
+    """Write down that it is stopped for not being alive; raises ``OSError`` without room."""
+    _put(run_dir, "not-alive", grace_seconds)
+
+
+def not_alive_grace_seconds(run_dir: Path) -> float | None:
+    """The grace with which it is so stopped; ``None`` = it is not, as far as can be read."""
+    try:
+        grace_seconds = msgspec.json.decode(_read(run_dir, "not-alive"), type=float)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    return grace_seconds if 0 <= grace_seconds < inf else None
 
 
 def _is_possible(end: End) -> bool:

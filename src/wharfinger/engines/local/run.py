@@ -16,9 +16,17 @@ from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
 from wharfinger.engines.local import reports
 from wharfinger.engines.local.machine import groups_of, pace_of
-from wharfinger.engines.local.records import End, EndRecord, StartRecord, remove_run, save_end
+from wharfinger.engines.local.records import (
+    End,
+    EndRecord,
+    StartRecord,
+    not_alive_grace_seconds,
+    note_not_alive,
+    remove_run,
+    save_end,
+)
 from wharfinger.engines.local.watcher import Watcher
-from wharfinger.errors import EngineFault, NotFound, OutOfSpace
+from wharfinger.errors import EngineFault, NotFound, OutOfSpace, WharfingerError
 from wharfinger.host.cgroups import GroupUsage, Limits, ResizeRefused
 from wharfinger.host.processes import (
     ProcessIdentity,
@@ -29,7 +37,14 @@ from wharfinger.host.processes import (
     open_pidfd,
     send_signal,
 )
-from wharfinger.host.run_dir import Claim, RunRecord, read_output, read_run
+from wharfinger.host.run_dir import (
+    Claim,
+    RunRecord,
+    output_offset_at,
+    output_times,
+    read_output,
+    read_run,
+)
 from wharfinger.host.supervisor import (
     Supervisor,
     SupervisorStatus,
@@ -47,6 +62,10 @@ log = logging.getLogger(__name__)
 
 _DYING_SECONDS = 0.5
 """What a supervisor takes to end that was killed; one that waits for a disk takes longer."""
+
+MAX_LAST_OUTPUT = 200
+"""Characters of a failed program's last line that are reported."""
+_LAST_BYTES = 4096
 
 _GONE = RunRecord(Claim.UNREADABLE, None, None, None)
 """The record of a run directory that is not there any more."""
@@ -66,6 +85,7 @@ class SupervisedTree:
         self.settled: EndRecord | None = None
         self._pid: int | None = None
         self._pidfd = -1
+        self._peak_seen_bytes = 0
 
     @property
     def supervisor_pid(self) -> int | None:
@@ -134,15 +154,27 @@ class SupervisedTree:
 
     def usage(self) -> Usage:
         """What it uses, from its cgroups, else from its tree of processes."""
-        cpu_seconds, memory_bytes, processes = self._grouped_usage()
+        cpu_seconds, memory_bytes, processes, peak_bytes = self._grouped_usage()
         if self._pid is None or None not in (cpu_seconds, memory_bytes, processes):
-            return Usage(cpu_seconds, memory_bytes, processes)
+            return Usage(cpu_seconds, memory_bytes, processes, peak_bytes)
         tree = measure_tree(self._pid)
+        self._peak_seen_bytes = max(self._peak_seen_bytes, tree.memory_bytes)
         return Usage(
             tree.cpu_seconds if cpu_seconds is None else cpu_seconds,
             tree.memory_bytes if memory_bytes is None else memory_bytes,
             tree.processes if processes is None else processes,
+            peak_bytes or self._peak_seen_bytes or None,
         )
+
+    def last_line(self, max_characters: int) -> str:
+        """The last line of its output that is not empty, in printable characters."""
+        try:
+            data, _ = read_output(self.run_dir, -_LAST_BYTES, _LAST_BYTES)
+        except (WharfingerError, OSError):
+            return ""
+        lines = data.decode(errors="replace").split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return "".join(c if c.isprintable() else " " for c in last)[:max_characters]
 
     def read_log(self, offset: int, limit_bytes: int) -> LogChunk:
         """A piece of its output; see ``Engine.read_log``."""
@@ -154,6 +186,18 @@ class SupervisedTree:
             # The start is known, its workload has moved the output away.
             data, next_offset = b"", max(0, offset)
         return LogChunk(data, next_offset, ended)
+
+    def log_offset_at(self, seconds: float) -> int | None:
+        """See ``Engine.log_offset_at``."""
+        with suppress(NotFound):
+            return output_offset_at(self.run_dir, seconds)
+        return 0
+
+    def log_times(self, offset: int, length_bytes: int) -> list[tuple[int, float]]:
+        """See ``Engine.log_times``."""
+        with suppress(NotFound):
+            return output_times(self.run_dir, offset, length_bytes)
+        return []
 
     def remove_groups(self) -> bool:
         """Remove its cgroups; whether they are gone."""
@@ -171,7 +215,7 @@ class SupervisedTree:
         return reports.MACHINE_RESTARTED if restarted else reports.SUPERVISOR_KILLED
 
     def _grouped_usage(self) -> GroupUsage:
-        return self._grouped(self.group.usage) or GroupUsage(None, None, None)
+        return self._grouped(self.group.usage) or GroupUsage(None, None, None, None)
 
     def _grouped(self, do: Callable[[], T]) -> T | None:
         """What its groups say; a workload that meddles with its own must not harm others."""
@@ -238,6 +282,8 @@ class LocalRun(SupervisedTree):
         self._watcher.add(pidfd, self._supervisor_ended)
         if self._stop_grace_seconds is not None:
             self._request_stop(self._stop_grace_seconds)  # What was asked of ours was its.
+        elif (grace_seconds := not_alive_grace_seconds(self.run_dir)) is not None:
+            self._request_stop(grace_seconds)  # The engine that wrote it may not have come to it.
         if self._started is None:
             # Its notice goes to an engine that is gone, so the record itself is awaited.
             try:
@@ -366,12 +412,16 @@ class LocalRun(SupervisedTree):
 
     def _settle(self, record: RunRecord) -> None:
         if record.exit is not None:
+            used = self._grouped_usage()
             end = reports.end_of(
                 self.key,
                 record.exit,
                 self.workload.run if self.workload else None,
                 out_of_memory_kills=self._grouped(self.group.out_of_memory_kills),
-                cpu_seconds=self._grouped_usage().cpu_seconds,
+                cpu_seconds=used.cpu_seconds,
+                memory_peak_bytes=used.memory_peak_bytes or self._peak_seen_bytes or None,
+                not_alive=not_alive_grace_seconds(self.run_dir) is not None,
+                last_output=self.last_line(MAX_LAST_OUTPUT),
             )
             if self._started is None and isinstance(end, ev.WorkloadFinished):
                 # There was no room for the record of its start.
@@ -412,6 +462,15 @@ class LocalRun(SupervisedTree):
             self._request_stop(grace_seconds)
         else:
             self.fail_to_start(reports.STOPPED_BEFORE_START, retryable=False)
+
+    def stop_as_not_alive(self, grace_seconds: float) -> None:
+        """Ask its supervisor to end it, unless that was asked for; its end is told as such.
+
+        Raises ``OutOfSpace`` or ``OSError`` without room for that; then it goes on.
+        """
+        if self.running and self._stop_grace_seconds is None:
+            note_not_alive(self.run_dir, grace_seconds)
+            self._request_stop(grace_seconds)
 
 
 def _reap(supervisor: ProcessIdentity) -> None:

@@ -41,6 +41,7 @@ class GroupUsage(NamedTuple):
     cpu_seconds: float | None
     memory_bytes: int | None
     processes: int | None
+    memory_peak_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +151,20 @@ class Group:
             cpu_seconds=_cpu_seconds(self.paths),
             memory_bytes=read_number(self.paths, Means.MEMORY_USE),
             processes=None if tracked is None else len(pids_beneath(tracked)),
+            memory_peak_bytes=read_number(self.paths, Means.MEMORY_PEAK),
         )
+
+    def memory_in_use(self) -> int | None:
+        """Bytes that can't be reclaimed, the page cache left out; ``None`` = not measured."""
+        if UNIFIED in self.paths and self.paths.get("memory") == self.paths[UNIFIED]:
+            names = ["anon", "shmem", "kernel_stack", "pagetables", "slab_unreclaimable"]
+        else:
+            names = ["total_rss", "total_shmem"]
+        if "memory" not in self.paths:
+            return None
+        stat = self.paths["memory"] / "memory.stat"
+        parts = [files.read_field(stat, name) for name in names]
+        return None if parts[0] is None else sum(part or 0 for part in parts)
 
     def out_of_memory_kills(self) -> int | None:
         """Processes killed for exceeding the limit on memory; ``None`` = unknown."""

@@ -14,11 +14,12 @@ from pathlib import Path
 from wharfinger.errors import EngineFault
 from wharfinger.host.cgroups.files import read_int, read_text, write_raw, write_value
 from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.quota import QUOTA_PERIOD_SECONDS, short_period_seconds
 
 UNIFIED = "unified"
 """The key of the v2 directory among a group's paths."""
 
-_PERIOD_MICROSECONDS = 100_000
+_PERIOD_MICROSECONDS = round(QUOTA_PERIOD_SECONDS * 1e6)
 _MIN_QUOTA_MICROSECONDS = 1_000
 # Per CPU (what one ordinary process weighs), smallest, largest: cpu.shares and cpu.weight.
 _WEIGHTS = {1: (1024, 2, 262_144), 2: (100, 1, 10_000)}
@@ -33,6 +34,7 @@ class Means(StrEnum):
     WEIGHT = "weight"
     MEMORY = "memory"
     MEMORY_USE = "memory use"
+    MEMORY_PEAK = "memory peak"
     MEMORY_EVENTS = "memory events"
     CPUSET = "cpuset"
     PROCESSES = "processes"
@@ -45,6 +47,7 @@ FILES: Mapping[Means, Mapping[int, tuple[str, str]]] = {
     Means.WEIGHT: {1: ("cpu", "cpu.shares"), 2: ("cpu", "cpu.weight")},
     Means.MEMORY: {1: ("memory", "memory.limit_in_bytes"), 2: ("memory", "memory.max")},
     Means.MEMORY_USE: {1: ("memory", "memory.usage_in_bytes"), 2: ("memory", "memory.current")},
+    Means.MEMORY_PEAK: {1: ("memory", "memory.max_usage_in_bytes"), 2: ("memory", "memory.peak")},
     Means.MEMORY_EVENTS: {1: ("memory", "memory.oom_control"), 2: ("memory", "memory.events")},
     Means.CPUSET: {1: ("cpuset", "cpuset.cpus"), 2: ("cpuset", "cpuset.cpus")},
     Means.PROCESSES: {1: ("pids", "pids.max"), 2: ("pids", "pids.max")},
@@ -89,6 +92,8 @@ class Limits:
         memory_bytes: The limit on memory, page cache included; swap does not extend it.
         cpus: Those it may run on; empty = its parent's. Likewise ``memory_nodes``.
         max_processes: Processes and threads together: the guard against fork bombs.
+        latency_critical: The quota's period is short, so that a program that has used it up waits
+            for milliseconds; what it leaves of one period it may use in the next.
     """
 
     cpu_millicpus: int
@@ -97,6 +102,7 @@ class Limits:
     cpus: tuple[int, ...] = ()
     memory_nodes: tuple[int, ...] = ()
     max_processes: int = 4096
+    latency_critical: bool = False
 
     def __post_init__(self) -> None:
         if self.cpu_millicpus < 0 or (self.cpu_millicpus == 0 and not self.best_effort):
@@ -106,12 +112,24 @@ class Limits:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be positive")
 
     @property
+    def period_microseconds(self) -> int:
+        """In which the quota may be used."""
+        if not self.latency_critical or self.best_effort:
+            return _PERIOD_MICROSECONDS
+        return round(short_period_seconds(self.cpu_millicpus) * 1e6)
+
+    @property
     def quota_microseconds(self) -> int | None:
-        """CPU time per period of 100 ms, at least the kernel's 1 ms; ``None`` = no quota."""
+        """CPU time per period, at least the kernel's 1 ms; ``None`` = no quota."""
         if self.best_effort:
             return None
-        asked = self.cpu_millicpus * _PERIOD_MICROSECONDS // MILLICPUS_PER_CPU
+        asked = self.cpu_millicpus * self.period_microseconds // MILLICPUS_PER_CPU
         return max(_MIN_QUOTA_MICROSECONDS, asked)
+
+    @property
+    def burst_microseconds(self) -> int:
+        """CPU time that may be saved up from former periods: one quota, which is the most."""
+        return (self.quota_microseconds or 0) if self.latency_critical else 0
 
     def weight(self, version: int) -> int:
         """v1's ``cpu.shares`` or v2's ``cpu.weight``."""
@@ -166,15 +184,23 @@ def set_limits(paths: Paths, limits: Limits) -> None:
 
 
 def _cpu_writes(group: Path, limits: Limits, version: int) -> list[_Write]:
-    quota = limits.quota_microseconds
+    quota, period = limits.quota_microseconds, limits.period_microseconds
+    burst = str(limits.burst_microseconds)
     weight = _Write(group / FILES[Means.WEIGHT][version][1], str(limits.weight(version)))
     # The kernel refuses a weight while a group is idle, so idle is left first and entered last.
     writes = [_Write(group / "cpu.idle", "0", optional=True), weight]
+    # The kernel refuses a burst above the quota, so it is taken away first and given last.
     if version == 2:
-        writes.append(_Write(group / "cpu.max", f"{quota or 'max'} {_PERIOD_MICROSECONDS}"))
+        writes.append(_Write(group / "cpu.max.burst", "0", optional=True))
+        writes.append(_Write(group / "cpu.max", f"{quota or 'max'} {period}"))
+        writes.append(_Write(group / "cpu.max.burst", burst, optional=True))
     else:
-        writes.append(_Write(group / "cpu.cfs_period_us", str(_PERIOD_MICROSECONDS)))
+        writes.append(_Write(group / "cpu.cfs_burst_us", "0", optional=True))
+        # A quota of another period could be none of this one's.
+        writes.append(_Write(group / "cpu.cfs_quota_us", "-1"))
+        writes.append(_Write(group / "cpu.cfs_period_us", str(period)))
         writes.append(_Write(group / "cpu.cfs_quota_us", str(quota or -1)))
+        writes.append(_Write(group / "cpu.cfs_burst_us", burst, optional=True))
     if limits.best_effort:
         writes.append(_Write(group / "cpu.idle", "1", optional=True))
     return writes

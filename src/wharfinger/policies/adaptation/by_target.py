@@ -7,6 +7,7 @@ neighbors are suspended; then it is migrated, if it may be restarted. *When* is 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 
+from wharfinger.classification.prediction import normalized_with, parts_of, slower, worse_by
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.seams.adaptation import (
@@ -21,12 +22,25 @@ from wharfinger.core.seams.adaptation import (
 )
 from wharfinger.core.state import AdjustmentKind, WorkloadRecord, is_violated
 from wharfinger.core.tracking import Tracked
-from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage, recommended
+from wharfinger.model.decisions import (
+    Decision,
+    Place,
+    Prediction,
+    ReasonCode,
+    Refuse,
+    Stage,
+    recommended,
+)
 from wharfinger.model.profile import Estimate, Measurements
+from wharfinger.model.units import cpu_number
 from wharfinger.model.view import OffTarget
+from wharfinger.policies.adaptation.elastic import Elastic
 from wharfinger.policies.adaptation.learning import Learning
+from wharfinger.policies.adaptation.levels import level_of
+from wharfinger.policies.adaptation.moving import gain_of_move
+from wharfinger.policies.adaptation.phases import Phases
 from wharfinger.policies.adaptation.slack import Slack, TargetSettings, load_of
-from wharfinger.policies.placement.resizing import lacking
+from wharfinger.policies.placement.resizing import expected, lacking
 
 Remedies = Iterator[Remedy]
 Remedied = Generator[Remedy, None, bool]
@@ -42,9 +56,13 @@ class ByTarget:
         self.settings = settings or TargetSettings()
         self._slack = Slack(self.settings)
         self._learning = Learning(self.settings)
+        self._phases = Phases(self.settings.phases, self._learning)
+        self._elastic = Elastic(self.settings.elastic, self.settings.adjustments_per_minute // 2)
 
     def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
         """How it stands to its target, and what it teaches about its present allocation."""
+        if record.probe is not None and record.probe.lowers:
+            return Tracked(record.name, record.tracking, level=record.level)
         tracking = self._slack.tracking(record)
         is_running = tracking is not None and record.phase is Phase.RUNNING
         follow_up = is_running and any(
@@ -52,7 +70,8 @@ class ByTarget:
             for made in record.adjustments[-1:]
         )
         seen = self._learning.observations(record, now, slowdown)
-        return Tracked(record.name, tracking, tuple(seen), follow_up)
+        level = level_of(record, now, self.settings.phases.level)
+        return Tracked(record.name, tracking, tuple(seen), follow_up, level)
 
     def measured(self, record: WorkloadRecord) -> Measurements | None:
         """Its profiling, at the level at which it ran."""
@@ -76,9 +95,20 @@ class ByTarget:
             yield from self.resume(now, cluster)
         for record in cluster.wants_resize():
             yield from _follow_reservation(now, record, cluster)
+        if isinstance(event, ev.WorkloadUpdated):
+            updated = cluster.state.workloads[event.workload.name]
+            if updated.predicted and not updated.predicted.is_of(updated.workload.target):
+                yield from _predict_anew(now, updated, cluster, "predicted anew for its target")
+        elif isinstance(event, ev.WorkloadClassified):
+            known = cluster.running(event.key)
+            if known is not None and not known.resize_wanted:
+                yield from _predict_anew(now, known, cluster, "predicted anew: it was reclassified")
+        yield from self._phases.follow(now, event, cluster)
         for record in self._affected(event, cluster):
-            if record.phase is Phase.RUNNING and not record.revoking:
+            is_probed = record.probe is not None and record.probe.lowers
+            if record.phase is Phase.RUNNING and not record.revoking and not is_probed:
                 yield from self._follow(now, record, cluster)
+        yield from self._elastic.follow(now, _measured_in(event, cluster), cluster)
 
     def _affected(self, event: ev.Event, cluster: Residents) -> list[WorkloadRecord]:
         """Those that were measured; or violate targets beside one that has given or taken CPU."""
@@ -146,11 +176,12 @@ class ByTarget:
         if placements:
             before, after = record.placements[0].allocation, placements[0].allocation
             message = (
-                f"profiling live: {before.cpu_millicpus}m CPU become {after.cpu_millicpus}m, to "
-                "measure it under a second allocation"
+                f"profiling live: from {cpu_number(before.cpu_millicpus)} to "
+                f"{cpu_number(after.cpu_millicpus)} CPU, to measure it under a second allocation"
             )
+            predicted = _expected(now, record, after.cpu_millicpus, cluster)
             decision = _adapted(cluster.estimates, ReasonCode.OK, message)
-            yield Resize(record.name, placements, decision)
+            yield Resize(record.name, placements, replace(decision, predicted=predicted))
 
     def _relieve(
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
@@ -172,14 +203,15 @@ class ByTarget:
                 decision = _adapted(cluster.placement.name, reason, message)
                 yield Suspend(neighbor.name, record.name, decision)
                 return True
-        if not self._slack.may_migrate(record, now):
+        # While it is reclassified, what was predicted of it is known to be wrong, elsewhere too.
+        if record.reclassifying or not self._slack.may_migrate(record, now):
             return False
         return (yield from self._migrate(now, record, off, cluster))
 
     def _migrate(
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
     ) -> Remedied:
-        """A restart costs its work so far: only to where the target is expected to be kept."""
+        """To where it pays, with what a restart costs."""
         view = cluster.view()
         here = frozenset(view.row(p.server) for p in record.placements)
         request = replace(cluster.request(record, now), excluded=here)
@@ -187,18 +219,23 @@ class ByTarget:
         predicted = verdict.decision.predicted
         if not isinstance(verdict, Place) or predicted is None:
             return False
-        if predicted.mean < 1 - record.workload.tolerance or predicted.low <= off.normalized:
+        keeps_work = cluster.state.capabilities.keeps_work
+        gain = gain_of_move(
+            record, now, off, predicted, keeps_work=keeps_work, settings=self.settings
+        )
+        if not gain.pays:
             return False
         server = verdict.placements[0].server
         message = (
             f"target violated at {off.normalized:.0%} for {off.for_seconds:.0f} s, and nothing "
-            f"helps here: {server} should give {predicted.mean:.0%}"
+            f"helps here: {server} should give {predicted.mean:.0%}; {gain.message}"
         )
         decision = replace(
             verdict.decision,
             stage=Stage.ADAPTATION,
             reason=ReasonCode.PLACED_FOR_TARGET,
             message=message,
+            numbers={**verdict.decision.numbers, **gain.numbers},
         )
         yield Migrate(record.name, verdict.placements, decision)
         return True
@@ -219,10 +256,71 @@ def _follow_reservation(now: float, record: WorkloadRecord, cluster: Residents) 
     if record.phase is not Phase.RUNNING or record.revoking:
         return
     verdict = _sized(now, record, cluster)
+    if isinstance(verdict, Place):
+        cpu = sum(placement.allocation.cpu_millicpus for placement in verdict.placements)
+        predicted = verdict.decision.predicted or _expected(now, record, cpu, cluster)
+        verdict = replace(verdict, decision=replace(verdict.decision, predicted=predicted))
     yield from _carried_out(record, verdict)
     if verdict is None:
-        decision = _adapted(cluster.placement.name, ReasonCode.OK, "its allocation stays")
-        yield Unchanged(record.name, decision)
+        yield Unchanged(record.name, _kept_allocation(now, record, cluster))
+
+
+def _kept_allocation(now: float, record: WorkloadRecord, cluster: Residents) -> Decision:
+    """Why a changed reservation is not followed."""
+    policy, stated = cluster.placement.name, record.workload
+    held = record.placements[0].allocation.cpu_millicpus
+    predicted = _expected(now, record, held, cluster)
+    wanted = stated.reservation.cpu_millicpus
+    unstated = stated.reservation.elastic_cpu
+    if stated.target is None or stated.best_effort or unstated or wanted == held:
+        decision = _adapted(policy, ReasonCode.OK, "its allocation stays")
+        return replace(decision, predicted=predicted)
+    return Decision(
+        Stage.ADAPTATION,
+        policy,
+        accepted=False,
+        reason=ReasonCode.SIZED_BY_TARGET,
+        message=f"resources.cpu ({cpu_number(wanted)}) does not change its CPU "
+        f"({cpu_number(held)}), which follows its target",
+        would_change="a change of its target, or no target",
+        predicted=predicted,
+    )
+
+
+def _predict_anew(now: float, record: WorkloadRecord, cluster: Residents, message: str) -> Remedies:
+    """A prediction for its target and by its classification as they are now."""
+    held = record.placements
+    if record.phase is not Phase.RUNNING or record.predicted is None or record.revoking:
+        return
+    if len(held) != 1:
+        return
+    anew = _expected(now, record, held[0].allocation.cpu_millicpus, cluster)
+    if anew is not None:
+        decision = _adapted(cluster.placement.name, ReasonCode.OK, message)
+        yield Unchanged(record.name, replace(decision, predicted=anew))
+
+
+def _expected(
+    now: float, record: WorkloadRecord, cpu_millicpus: int, cluster: Residents
+) -> Prediction | None:
+    """What is predicted with so much CPU where it is; ``None`` = nothing was or can be."""
+    classification, before = record.classification, record.predicted
+    if classification is None or before is None:
+        return None
+    waited = max(0.0, now - record.submitted_at)
+    period = cluster.state.capabilities.quota_period_seconds
+    parts = parts_of(record.workload, classification, waited, period)
+    if not parts:
+        return None
+    slowdown = cluster.slowdown_of(record) or Estimate(1.0, 0.0)
+    (drop,), (variance,) = slower(classification, (cluster.platform_of(record),))
+    left = worse_by(slowdown, float(drop), float(variance))
+    predicted = expected(parts, cpu_millicpus, left, before.confidence)
+    if before.alone is not None:
+        alone = normalized_with(parts, cpu_millicpus, before.confidence)
+        alone = worse_by(alone, float(drop), float(variance))
+        predicted = replace(predicted, alone=alone.mean, alone_std=alone.std)
+    return replace(predicted, target=record.workload.target)
 
 
 def _sized(
@@ -276,6 +374,7 @@ class ByLoad(ByTarget):
         for record in _measured_in(event, cluster):
             if record.phase is Phase.RUNNING and not record.revoking:
                 yield from self._news(record, self._follow(now, record, cluster), cluster)
+        yield from self._elastic.follow(now, _measured_in(event, cluster), cluster)
 
     def _follow(self, now: float, record: WorkloadRecord, cluster: Residents) -> Iterator[Remedy]:
         load = load_of(record)

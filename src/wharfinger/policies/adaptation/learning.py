@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import hypot, log
 
+from wharfinger.classification.prediction import change_on
 from wharfinger.classification.utility import RUNNING_HALF_LIFE_SECONDS
 from wharfinger.classification.utility import corrected as remembered
 from wharfinger.core.lifecycle import Phase
@@ -18,6 +19,7 @@ from wharfinger.model.allocation import Placement
 from wharfinger.model.performance import PROXIES, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Classification, Entry, Estimate, Measurements, Origin
+from wharfinger.model.units import cpu_number
 from wharfinger.model.view import View
 from wharfinger.model.workload import ProfileMode
 from wharfinger.policies.adaptation.slack import Slack, TargetSettings, cpu_used, is_recent
@@ -141,7 +143,7 @@ class Learning:
             off = abs(log(there[cpu].value / estimate.mean))
             doubt = hypot(estimate.std, slowdown.std if slowdown else 0.0)
             if off > max(settings.surprise * doubt, settings.min_surprise):
-                return f"it runs {off:.0%} off what was predicted for {cpu}m CPU"
+                return f"it runs {off:.0%} off what was predicted for {cpu_number(cpu)} CPU"
         return ""
 
     def second_allocation(self, record: WorkloadRecord, view: View) -> tuple[Placement, ...]:
@@ -189,9 +191,12 @@ def _as_on_platform(
         return dict(entries)
     if platform == classification.platform or platform not in classification.platforms:
         return dict(entries)
-    faster = classification.platforms[platform].mean
-    factor = faster if quantity is Quantity.LATENCY else 1 / faster
-    return {cpu: replace(entry, value=entry.value * factor) for cpu, entry in entries.items()}
+    as_there = {}
+    for cpu, entry in entries.items():
+        faster = change_on(classification, platform, cpu).mean
+        factor = faster if quantity is Quantity.LATENCY else 1 / faster
+        as_there[cpu] = replace(entry, value=entry.value * factor)
+    return as_there
 
 
 def _learns(record: WorkloadRecord) -> bool:

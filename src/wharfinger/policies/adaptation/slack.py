@@ -6,11 +6,12 @@ must have had time to show, and adjustments per minute are limited. *What* is do
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import ManagerState, WorkloadRecord, is_violated
 from wharfinger.core.tracking import TargetTracking
+from wharfinger.model.decisions import Term
 from wharfinger.model.performance import (
     MAX_NORMALIZED,
     Performance,
@@ -20,6 +21,8 @@ from wharfinger.model.performance import (
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.view import OffTarget
 from wharfinger.model.workload import Target
+from wharfinger.policies.adaptation.elastic import ElasticSettings
+from wharfinger.policies.adaptation.phase_settings import PhaseSettings
 from wharfinger.policies.placement.resizing import BUSY
 
 
@@ -39,12 +42,13 @@ class TargetSettings:
         settling_seconds: Time between two adjustments of a workload.
         deep_settling_seconds: The same during a deep violation.
         adjustments_per_minute: Most adjustments of all workloads together.
-        blocking_seconds: How long a violated target keeps new work from its servers.
+        blocking_seconds: How long one that runs off its prediction keeps new work from its servers.
         suspension_seconds: Shortest suspension; twice as long each time.
         max_suspension_seconds: Longest consecutive suspension; prevents starvation.
         helped: Factor by which a suspension must have raised the neighbor's performance.
         unmigrated_seconds: How long a workload runs before it may be migrated; twice as long each
             time, because a restart loses its work.
+        move_seconds: What a migration takes besides the work that is repeated.
         reclassification_seconds: Time between two reclassifications of a workload.
         max_observed: How many allocations keep their measured performance, the newest ones.
         surprise: Standard deviations off its prediction from which a workload is reclassified.
@@ -52,6 +56,10 @@ class TargetSettings:
         live_step: Factor to the second allocation of live profiling.
         observation_error: Relative standard error of a smoothed measurement.
         busy: Share of its CPU below whose use more CPU does not help a workload.
+        elastic: Of allocations that nobody stated.
+        phases: How those are found that enter another phase.
+        extrapolated: Share of its throughput target from which a service's use of CPU tells what it
+            could answer.
     """
 
     violated_seconds: float = 10.0
@@ -68,6 +76,7 @@ class TargetSettings:
     max_suspension_seconds: float = 960.0
     helped: float = 1.05
     unmigrated_seconds: float = 60.0
+    move_seconds: float = 10.0
     reclassification_seconds: float = 60.0
     max_observed: int = 8
     surprise: float = 2.0
@@ -75,6 +84,9 @@ class TargetSettings:
     live_step: float = 1.5
     observation_error: float = 0.03
     busy: float = BUSY
+    elastic: ElasticSettings = field(default_factory=ElasticSettings)
+    phases: PhaseSettings = field(default_factory=PhaseSettings)
+    extrapolated: float = 0.5
 
 
 def is_recent(at: float | None, now: float, seconds: float) -> bool:
@@ -96,7 +108,8 @@ class Slack:
         deadline = target.completion_seconds
         if deadline is not None and performance.measured_at >= record.submitted_at + deadline:
             return None  # no adjustment brings that back, and neighbors would pay for each
-        achieved = normalized_performance(target, performance, record.submitted_at)
+        allocated = _allocated(record)
+        achieved = normalized_performance(target, performance, record.submitted_at, allocated)
         if achieved is None:
             return None
         headroom = self._headroom(record, target, performance)
@@ -107,9 +120,32 @@ class Slack:
         before, since = record.tracking, performance.measured_at
         if before is not None and before.status == status:
             since = min(before.since, since)  # in the future only when the clock was set back
-        lasts = performance.measured_at - since
-        violating = status < 0 and lasts < self.settings.blocking_seconds
-        return TargetTracking(achieved, status, since, headroom, violating)
+        off_since = None
+        if self._is_off_prediction(record, performance, reached, status):
+            at = performance.measured_at
+            off_since = at if before is None or before.off_since is None else before.off_since
+            off_since = min(off_since, at)
+        blocks = self.settings.blocking_seconds
+        violating = off_since is not None and performance.measured_at - off_since < blocks
+        return TargetTracking(achieved, status, since, headroom, violating, off_since)
+
+    def _is_off_prediction(
+        self, record: WorkloadRecord, performance: Performance, reached: float, status: int
+    ) -> bool:
+        """Whether it does worse than its prediction's interval, beyond a measurement's error.
+
+        What neighbors do to it is then unknown (dissertation 3.3.4). One that was placed below its
+        target knowingly is not off; without a prediction its target is what is known.
+        """
+        predicted, held = record.predicted, _allocated(record)
+        if predicted is None or not predicted.is_of(record.workload.target, held):
+            return status < 0
+        seen, low = reached, predicted.low
+        rate, at = performance.trusted(Quantity.RATE), predicted.performance.get(Term.RATE)
+        if rate is not None and at is not None:
+            # Over a completion time's target performance changes although the rate does not.
+            seen, low = rate, at.low
+        return seen < low * (1 - self.settings.surprise * self.settings.observation_error)
 
     def _headroom(
         self, record: WorkloadRecord, target: Target, performance: Performance
@@ -117,7 +153,7 @@ class Slack:
         """What a service could reach over its target: it answers no more than it is asked.
 
         By the utilization law (Denning and Buzen, 1978) throughput grows with its CPU's use until
-        that is busy. ``None`` where its CPU is not idle, or it violates its target.
+        that is busy. ``None`` where its CPU is not idle, or it is asked for too little to tell.
         """
         throughput = performance.trusted(Quantity.THROUGHPUT)
         if target.throughput_per_second is None or throughput is None:
@@ -127,7 +163,7 @@ class Slack:
         allocated, busy = _allocated(record), self.settings.busy
         used = cpu_used(record) * MILLICPUS_PER_CPU
         done = throughput / target.throughput_per_second
-        if used >= busy * allocated or done < 1 - record.workload.tolerance:
+        if used >= busy * allocated or done < self.settings.extrapolated:
             return None
         others = replace(target, throughput_per_second=None)
         rest = (
@@ -139,28 +175,45 @@ class Slack:
             return None
         return min(rest, done * busy * allocated / max(used, 1.0), MAX_NORMALIZED)
 
+    def _is_short_of_cpu(self, record: WorkloadRecord, performance: Performance) -> bool:
+        """Whether it is throttled and its latency close to the bound, or beyond it."""
+        target, latency = record.workload.target, performance.trusted(Quantity.LATENCY)
+        if target is None or target.latency is None or latency is None:
+            return False
+        close = target.latency.below_seconds < self.settings.gives * latency
+        return close and performance.is_throttled
+
     def off_target(
         self, record: WorkloadRecord, state: ManagerState, now: float
     ) -> OffTarget | None:
         """Whether a workload has been off its target for long enough to act on, and how far."""
         tracking, performance, settings = record.tracking, record.performance, self.settings
-        if tracking is None or performance is None or tracking.status == 0:
+        if tracking is None or performance is None:
+            return None
+        # Throttling tells of too little CPU before a percentile does, and is no noise.
+        short = self._is_short_of_cpu(record, performance)
+        if tracking.status == 0 and not short:
+            return None
+        if tracking.status > 0 and _lacks_cpu_in_bursts(record, performance):
             return None
         is_deep = tracking.normalized_performance < settings.deep
         patience = settings.spare_seconds
-        if tracking.status < 0:
+        if short:
+            patience = settings.deep_seconds
+        elif tracking.status < 0:
             # One that has only just begun is slow for other reasons.
             begins = is_recent(record.started_at, now, settings.settling_seconds)
             urgent = is_deep and not begins
             patience = settings.deep_seconds if urgent else settings.violated_seconds
-        settling = settings.deep_settling_seconds if is_deep else settings.settling_seconds
+        hurried = is_deep or (short and tracking.status < 0)
+        settling = settings.deep_settling_seconds if hurried else settings.settling_seconds
         if (
             performance.measured_at - tracking.since < patience
             or is_recent(record.adjusted_at, now, settling)
             or self.is_limit_reached(state, now)
         ):
             return None
-        return self._off(tracking, performance)
+        return self._off(tracking, performance, short=short)
 
     def can_give(self, record: WorkloadRecord, now: float) -> OffTarget | None:
         """How far above its target one is that may give back at once, for a neighbor's sake."""
@@ -170,6 +223,7 @@ class Slack:
         reached = max(tracking.normalized_performance, tracking.headroom or 0.0)
         if (
             reached < self.settings.gives
+            or _lacks_cpu_in_bursts(record, performance)
             or record.phase is not Phase.RUNNING
             or record.revoking
             or not self.is_settled(record, now)
@@ -177,11 +231,16 @@ class Slack:
             return None
         return self._off(tracking, performance)
 
-    def _off(self, tracking: TargetTracking, performance: Performance) -> OffTarget:
+    def _off(
+        self, tracking: TargetTracking, performance: Performance, *, short: bool = False
+    ) -> OffTarget:
         cpu = performance.readings.get(Quantity.CPU)
         for_seconds = performance.measured_at - tracking.since
         used = cpu.value if cpu else None
         reached, headroom = tracking.normalized_performance, tracking.headroom
+        if short:
+            throttled = performance.readings[Quantity.THROTTLED].value
+            return OffTarget(reached, for_seconds, used, throttled=throttled)
         if headroom is not None and reached < self.settings.gives < headroom:
             return OffTarget(headroom, for_seconds, used, estimated=True)
         return OffTarget(reached, for_seconds, used)
@@ -262,6 +321,12 @@ class Slack:
     def _is_spared(self, record: WorkloadRecord, violated: WorkloadRecord, now: float) -> bool:
         lately = is_recent(record.ineffective_at, now, self.settings.max_suspension_seconds)
         return lately and record.suspended_for == violated.name
+
+
+def _lacks_cpu_in_bursts(record: WorkloadRecord, performance: Performance) -> bool:
+    """Of a service; any program that computes all the time is throttled all the time."""
+    target = record.workload.target
+    return target is not None and target.latency is not None and performance.is_throttled
 
 
 def load_of(record: WorkloadRecord) -> float | None:

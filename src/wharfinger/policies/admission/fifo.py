@@ -1,7 +1,9 @@
 """First in, first out: the baseline that ARQ is compared with (ARQ section 4).
 
 Head-of-line blocking within a priority, so that small workloads do not starve a large one. One that
-no server could take even when empty does not block. Best-effort work has its own queue.
+no server could take even when empty does not block. Best-effort work has its own queue. Those
+behind a blocked one are placed ahead of it where that does not delay it (EASY backfilling; Lifka
+1995).
 """
 
 from collections.abc import Sequence
@@ -18,7 +20,6 @@ BEST_EFFORT = "best-effort"
 _COMES_FREE = (
     ReasonCode.NO_ROOM,
     ReasonCode.NO_SERVERS,
-    ReasonCode.OFF_PREDICTION,
     ReasonCode.DOES_NOT_FIT,
     ReasonCode.PREEMPTING,
 )
@@ -30,9 +31,11 @@ class FifoSettings:
 
     Attributes:
         max_waiting: Most workloads that wait, in all queues together.
+        backfill: How many behind a blocked one are tried ahead of it in a step; 0 = none.
     """
 
     max_waiting: int = 100_000
+    backfill: int = 32
 
 
 class Fifo:
@@ -43,6 +46,11 @@ class Fifo:
 
     def __init__(self, settings: FifoSettings | None = None) -> None:
         self.settings = settings or FifoSettings()
+
+    @property
+    def backfill(self) -> int:
+        """As its settings say."""
+        return self.settings.backfill
 
     def admit(self, request: Request, view: AdmissionView) -> Admit | Refuse:
         """All, up to the limit."""

@@ -23,6 +23,7 @@ from wharfinger.model.decisions import (
     Refuse,
     Stage,
 )
+from wharfinger.model.units import cpu_number, memory_number
 from wharfinger.model.view import Request, View
 
 _LOOKED_AT = 64
@@ -34,6 +35,7 @@ class ByReservation:
 
     name = ""
     settings: Any = None
+    follows_targets = False
 
     def index(self) -> ServerIndex | None:
         """None: what the core keeps by load is enough."""
@@ -42,8 +44,15 @@ class ByReservation:
     def resize(
         self, request: Request, placements: tuple[Placement, ...], view: View
     ) -> Place | Refuse | None:
-        """The changed reservation, in place."""
-        need = request.reserved(view.capabilities)
+        """The changed reservation, in place; what is elastic of it stays as it is."""
+        need, reservation = request.reserved(view.capabilities), request.workload.reservation
+        if len(placements) == 1:
+            held = placements[0].allocation
+            need = replace(
+                need,
+                cpu_millicpus=held.cpu_millicpus if reservation.elastic_cpu else need.cpu_millicpus,
+                memory_bytes=held.memory_bytes if reservation.elastic_memory else need.memory_bytes,
+            )
         if all(placement.allocation == need for placement in placements):
             return None
         return change_in_place(self.name, need, placements, view, "the reservation was changed")
@@ -211,7 +220,7 @@ def _diagnose(
     memory_free = int(view.memory_capacity[freest] - view.memory_allocated[freest])
     would_change = (
         f"{in_words} free on one server; {view.names[freest]} has "
-        f"{cpu_free}m CPU and {memory_free // 2**20} MiB free"
+        f"{cpu_number(cpu_free)} CPU and {memory_number(memory_free)} free"
     )
     return ReasonCode.NO_ROOM, f"no server has {in_words} free", would_change
 
@@ -240,7 +249,7 @@ def _room(
 
 def wanted(need: Allocation) -> str:
     """An allocation in words."""
-    return f"{need.cpu_millicpus}m CPU and {need.memory_bytes // 2**20} MiB"
+    return f"{cpu_number(need.cpu_millicpus)} CPU and {memory_number(need.memory_bytes)}"
 
 
 def change_in_place(

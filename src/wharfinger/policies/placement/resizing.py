@@ -8,11 +8,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import log
 
-from wharfinger.classification.prediction import TargetPart, normalized_with, performance_with
+from wharfinger.classification.prediction import (
+    TargetPart,
+    normalized_with,
+    performance_with,
+    worse_by,
+)
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Place, Prediction, ReasonCode, Refuse, Stage
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate
+from wharfinger.model.units import cpu_number, memory_number
 from wharfinger.model.view import OffTarget, Request, View
 from wharfinger.policies.placement.common import change_in_place
 from wharfinger.policies.placement.least_loaded import LeastLoaded
@@ -31,6 +37,7 @@ class ResizeSettings:
         min_step: Smallest change, as a share of the allocation.
         min_millicpus: Smallest allocation, in thousandths of a CPU.
         busy: Share of its CPU below whose use more CPU does not help a workload.
+        bursts: Times the CPU that it uses that a service with a latency target keeps under a quota.
     """
 
     margin: float = 1.1
@@ -39,11 +46,14 @@ class ResizeSettings:
     min_step: float = 0.05
     min_millicpus: int = 50
     busy: float = 0.7
+    bursts: float = 1.4
 
 
 DEFAULT = ResizeSettings()
 BUSY = DEFAULT.busy
 
+_FAR = 2.0
+"""Headroom, over the target, from which messages call it large."""
 MEDIAN = 0.5
 """The confidence at which nothing is added for doubt."""
 
@@ -67,7 +77,7 @@ def lacking(
 ) -> int:
     """By how much the server's room falls short of what a missed target asks for."""
     held = placement.allocation
-    if off.normalized >= 1 or _is_idle(off, held, settings):
+    if not off.lacks or _is_idle(off, held, settings):
         return 0
     largest = round(held.cpu_millicpus * settings.max_growth)
     wanted = min(by_proportion(held, off, settings), largest)
@@ -90,13 +100,15 @@ def follow_target(
     if off is None or len(placements) != 1 or request.workload.best_effort:
         return None
     held = placements[0].allocation
-    if off.normalized < 1 and _is_idle(off, held, settings):
+    if off.lacks and _is_idle(off, held, settings):
         return Refuse(_no_help(policy, off, held))
     size = wanted(held, off) if wanted else by_proportion(held, off, settings)
     size = _bounded(size, held, off, settings)
     # A latency says nothing of what is left when CPU is taken that is used.
-    if off.normalized > 1 and target is not None and target.latency:
-        used = round(_used_millicpus(off) * settings.margin)
+    if not off.lacks and target is not None and target.latency:
+        has_quota = view.capabilities.quota_period_seconds > 0
+        kept = max(settings.margin, settings.bursts) if has_quota else settings.margin
+        used = round(_used_millicpus(off) * kept)
         size = min(held.cpu_millicpus, max(size, used))
     step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
     size, room = -(-size // step) * step, room_on(placements[0].server, view) // step * step
@@ -104,7 +116,7 @@ def follow_target(
     if abs(size - held.cpu_millicpus) >= settings.min_step * held.cpu_millicpus:
         need = replace(held, cpu_millicpus=size)
         return change_in_place(policy, need, placements, view, _why(off, held, need))
-    if off.normalized > 1:
+    if not off.lacks:
         return None
     # What is missing is less than is worth a change, or no room is left for one step more.
     more = replace(held, cpu_millicpus=-(-_step_up(held, settings) // step) * step)
@@ -112,11 +124,28 @@ def follow_target(
     return verdict if isinstance(verdict, Refuse) else None
 
 
+def follow_memory(
+    policy: str, request: Request, placements: tuple[Placement, ...], view: View
+) -> Place | Refuse | None:
+    """The changed reservation of one whose CPU follows its target: that of memory only."""
+    if len(placements) != 1 or request.workload.best_effort:
+        return None
+    held, wanted = placements[0].allocation, request.reserved(view.capabilities)
+    # What was not stated follows what is measured.
+    elastic = request.workload.reservation.elastic_memory
+    if elastic or held.memory_bytes == wanted.memory_bytes:
+        return None
+    need = replace(held, memory_bytes=wanted.memory_bytes)
+    before, after = memory_number(held.memory_bytes), memory_number(need.memory_bytes)
+    why = f"its memory was changed from {before} to {after}; its CPU follows its target"
+    return change_in_place(policy, need, placements, view, why)
+
+
 def _bounded(size: int, held: Allocation, off: OffTarget, settings: ResizeSettings) -> int:
     """Within a step's bounds, and in the direction in which the workload is off its target."""
     least, most = held.cpu_millicpus / settings.max_cut, held.cpu_millicpus * settings.max_growth
     size = max(settings.min_millicpus, round(min(most, max(least, size))))
-    if off.normalized > 1:
+    if not off.lacks:
         return min(held.cpu_millicpus, size)
     return max(size, _step_up(held, settings))
 
@@ -127,6 +156,9 @@ def _step_up(held: Allocation, settings: ResizeSettings) -> int:
 
 
 def _is_idle(off: OffTarget, held: Allocation, settings: ResizeSettings) -> bool:
+    """Whether more CPU would not help; one that is throttled lacks it in bursts."""
+    if off.throttled is not None:
+        return False
     is_measured = off.cpu_seconds_per_second is not None
     return is_measured and _used_millicpus(off) < settings.busy * held.cpu_millicpus
 
@@ -136,12 +168,18 @@ def _used_millicpus(off: OffTarget) -> int:
 
 
 def _why(off: OffTarget, held: Allocation, need: Allocation) -> str:
-    kept = "kept" if off.normalized > 1 else "missed"
-    at = f"with CPU for {off.normalized:.0%} of it" if off.estimated else f"at {off.normalized:.0%}"
-    return (
-        f"target {kept} {at} for {off.for_seconds:.0f} s: "
-        f"{held.cpu_millicpus}m CPU become {need.cpu_millicpus}m"
-    )
+    before, after = cpu_number(held.cpu_millicpus), cpu_number(need.cpu_millicpus)
+    if off.throttled is not None:
+        return (
+            f"raised from {before} to {after} CPU: its quota did not last in {off.throttled:.0%} "
+            f"of the periods, at {off.normalized:.0%} of its target"
+        )
+    done, how = "raised", f"it ran at {off.normalized:.0%} of its target"
+    if off.normalized > 1:
+        done = "reduced"
+        if off.estimated:
+            how = f"its target needed {'far ' if off.normalized > _FAR else ''}less than it had"
+    return f"{done} from {before} to {after} CPU: for {off.for_seconds:.0f} s {how}"
 
 
 def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:
@@ -152,8 +190,8 @@ def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:
         accepted=False,
         reason=ReasonCode.WOULD_NOT_HELP,
         message=(
-            f"not resized: at {off.normalized:.0%} of target, but only {used}m of "
-            f"{held.cpu_millicpus}m CPU is used; more CPU would not help"
+            f"not resized: at {off.normalized:.0%} of target, but only {cpu_number(used)} of "
+            f"{cpu_number(held.cpu_millicpus)} CPU is used; more CPU would not help"
         ),
         would_change="more load, or less waiting for something else than CPU",
         numbers={"pace": off.normalized, "cpu_used_millicpus": float(used)},
@@ -168,6 +206,7 @@ class Feedback(LeastLoaded):
     """
 
     name = "feedback"
+    follows_targets = True
 
     def __init__(self, settings: ResizeSettings | None = None) -> None:
         self.settings: ResizeSettings = settings or ResizeSettings()
@@ -178,6 +217,8 @@ class Feedback(LeastLoaded):
         """More where the target is missed, less where there is more than enough."""
         if request.workload.target is None:
             return super().resize(request, placements, view)
+        if request.off_target is None:
+            return follow_memory(self.name, request, placements, view)
         return follow_target(self.name, request, placements, view, self.settings)
 
 
@@ -205,6 +246,17 @@ def after_resize(
     return replace(predicted, performance=terms)
 
 
+def expected(
+    parts: list[TargetPart], cpu_millicpus: int, slowdown: Estimate | None, confidence: float
+) -> Prediction:
+    """How it should do with so much CPU, by its curves; ``slowdown`` is what neighbors leave."""
+    drop, variance = (-log(slowdown.mean), slowdown.std**2) if slowdown else (0.0, 0.0)
+    normalized = normalized_with(parts, cpu_millicpus, confidence)
+    predicted = prediction(worse_by(normalized, drop, variance), confidence)
+    terms = performance_with(parts, cpu_millicpus, drop, variance, confidence)
+    return replace(predicted, performance=terms, cpu_millicpus=cpu_millicpus)
+
+
 def along_curve(
     parts: list[TargetPart],
     held: Allocation,
@@ -225,5 +277,5 @@ def along_curve(
     for cpu in grid.tolist():
         change = log(normalized_with(parts, cpu, MEDIAN).mean) - now
         if log(max(off.normalized, 1e-9)) + change >= log(margin):
-            return int(cpu) if (cpu > held.cpu_millicpus) == (off.normalized < 1) else None
+            return int(cpu) if (cpu > held.cpu_millicpus) == off.lacks else None
     return None

@@ -1,10 +1,10 @@
-"""How much CPU a target takes: the least at which it is reached with the stated confidence.
+"""How much CPU a target takes: the least at which it is kept with the stated confidence.
 
 Source: Quasar 3.3: the least amount of resources that meets the target, scaling up within a server
-first. The confidence is added here.
+first. The confidence is added here. A target is kept from 1 less its tolerance of it on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import exp, log
@@ -21,12 +21,13 @@ from wharfinger.classification.prediction import (
     performance_with,
     reached_probability,
     slower,
+    slower_over,
     worse_by,
 )
 from wharfinger.core.seams.contention import Array, Assessment, LogEstimates
 from wharfinger.model.decisions import Prediction
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import Estimate, quantile
+from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import Request, View
 from wharfinger.native import first_enough
 
@@ -36,21 +37,28 @@ class SizingSettings:
     """Constants of sizing.
 
     Attributes:
-        confidence: Probability with which a target must be reached.
+        confidence: Probability with which a target must be kept.
+        idle_confidence: The same while at most ``idle_below`` of the servers' CPU is allocated:
+            what nobody else wants is given for more certainty.
+        idle_below: Share of the CPU of all servers.
         step_millicpus: Candidate allocations are multiples of this.
         min_step: Smallest relative difference between candidate allocations.
         plateau: Share of the best performance above which no more CPU is given.
-        hopeless: A target with a lower probability even on a whole server is too high.
+        hopeless: A target that is kept with a lower probability is out of reach (``will-miss``).
     """
 
     confidence: float = 0.8
+    idle_confidence: float = 0.95
+    idle_below: float = 0.5
     step_millicpus: int = 50
     min_step: float = 0.025
     plateau: float = 0.98
-    hopeless: float = 0.05
+    hopeless: float = 0.5
 
 
 DEFAULT = SizingSettings()
+LEAST_KEPT = 1e-9
+"""Of a target, with any tolerance."""
 
 
 def sizes(
@@ -117,11 +125,11 @@ class Sizing:
         cpu_millicpus: (S,) the least that reaches the target; where nothing does, what gives the
             most of what is free, and no less than would do without neighbors; 0 where there is no
             CPU at all.
-        reached: (S,) whether the target is reached with the confidence.
+        reached: (S,) whether the target is kept with the confidence.
+        kept: The logarithm of the least performance over target that keeps it.
         drop: What neighbors and the platform take off its logarithm.
         correctable: The part of it that is no part of the performance alone; ``None`` = no part.
-        hopeless: Out of reach from submission on, even alone on the largest server; one that has
-            only waited too long is not.
+        best_probability: That it is kept alone on the best server, empty, had it not waited.
     """
 
     cpu_millicpus: NDArray[np.int64]
@@ -131,7 +139,21 @@ class Sizing:
     drop: LogEstimates
     correctable: LogEstimates | None
     confidence: float
-    hopeless: bool
+    kept: float
+    best_probability: float
+
+    def kept_probability(self, row: int) -> float:
+        """That the target is kept on one server, with what it would be given there."""
+        normalized = worse_by(self.curve.at(int(self.cpu_millicpus[row])), *_at(self.drop, row))
+        return reached_probability(normalized, exp(self.kept))
+
+    def kept_quantiles(self) -> Array:
+        """(S,) the same as a quantile of the normal distribution, at most that of confidence."""
+        does, most = self.performance(), quantile(self.confidence)
+        ahead, std = does.mean - self.kept, np.sqrt(does.variance)
+        far = np.where(ahead >= 0, np.inf, -np.inf)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.minimum(np.where(std > 0, ahead / std, far), most)
 
     def interval_on(self, row: int) -> Prediction:
         """Over the target on one server, with what it would be given there."""
@@ -180,40 +202,115 @@ def size(
     classification = request.classification
     if classification is None or not len(view.names):
         return None
-    parts = parts_of(request.workload, classification, request.waited_seconds)
+    period = view.capabilities.quota_period_seconds
+    parts = parts_of(request.workload, classification, request.waited_seconds, period)
     fractional = view.capabilities.fractional_cpu
     grid = sizes(int(view.cpu_capacity.max()), fractional=fractional, settings=settings)
     if not parts or not grid.size:
         return None
     curve = SizeCurve.of(parts, grid, settings.confidence)
-    at_once = parts_of(request.workload, classification, 0.0)
-    platform_drop, platform_variance = slower(classification, view.platforms)
-    slower_by = platform_drop.take(view.platform)
-    fastest = view.platform[int(slower_by.argmin())]
-    best = float(platform_drop[fastest]), float(platform_variance[fastest])
+    at_once = parts_of(request.workload, classification, 0.0, period)
+    by_platform = _ByPlatform.of(classification, view, grid)
     suffered = contention.suffered
-    drop = LogEstimates(
-        suffered.mean + slower_by, suffered.variance + platform_variance.take(view.platform)
-    )
-    z = quantile(settings.confidence)
-    first = first_enough(curve.medians, curve.variances, drop.mean, drop.variance, z)
-    chosen = grid.take(first, mode="clip")
-    reached = (first < len(grid)) & (chosen <= view.cpu_capacity)
+    kept = log(max(1 - request.workload.tolerance, LEAST_KEPT))
+    beyond = LogEstimates(suffered.mean + kept, suffered.variance)
+    chosen, reached = _enough(curve, by_platform, beyond, settings.confidence, view)
     if not reached.all():
         eased, within = curve, np.searchsorted(grid, view.cpu_capacity, side="right")
-        if not (curve.medians >= 0).any():
+        if not (curve.medians >= kept).any():
             eased = SizeCurve.of(at_once, grid, settings.confidence)
         most = _most_useful(curve, within, settings.plateau)
-        chosen = np.where(reached, chosen, _most_that_fits(eased.medians, grid, most, view))
-    # Whether no size on the fastest platform will do. The largest is mostly the best: where there
-    # is hope, one look is enough.
-    alone = (
-        worse_by(normalized_with(at_once, cpu, settings.confidence), *best)
-        for cpu in reversed(grid.tolist())
-    )
-    hopeless = all(reached_probability(normalized) < settings.hopeless for normalized in alone)
-    correctable, sure = contention.correctable, settings.confidence
-    return Sizing(chosen, reached, parts, curve, drop, correctable, sure, hopeless)
+        reserved = request.reserved(view.capabilities).cpu_millicpus
+        able = np.flatnonzero(eased.medians >= kept)
+        at = int(able[0]) if able.size else min(int(grid.searchsorted(reserved)), len(grid) - 1)
+        chosen = np.where(reached, chosen, _most_that_fits(grid, int(grid[at]), most, view))
+    if _is_idle(view, settings):
+        surer, sure = _enough(curve, by_platform, beyond, settings.idle_confidence, view)
+        if not sure.all():
+            within = np.searchsorted(grid, view.cpu_capacity, side="right")
+            surer = np.where(sure, surer, _most_useful(curve, within, settings.plateau))
+        free = view.cpu_capacity - view.cpu_allocated
+        chosen = np.where(reached & (surer <= free), np.maximum(chosen, surer), chosen)
+    # On the fastest platform. The largest size is mostly the best: where it will do, one look is
+    # enough.
+    probability, best = 0.0, by_platform.fastest()
+    for at in reversed(range(len(grid))):
+        alone = worse_by(normalized_with(at_once, int(grid[at]), settings.confidence), *best(at))
+        probability = max(probability, reached_probability(alone, exp(kept)))
+        if probability >= settings.hopeless:
+            break
+    drop = by_platform.beside(suffered, chosen)
+    correctable, confidence = contention.correctable, settings.confidence
+    return Sizing(chosen, reached, parts, curve, drop, correctable, confidence, kept, probability)
+
+
+def _is_idle(view: View, settings: SizingSettings) -> bool:
+    """Whether so little CPU is allocated that nobody lacks it."""
+    if settings.idle_confidence <= settings.confidence:
+        return False
+    return bool(view.cpu_allocated.sum() <= settings.idle_below * view.cpu_capacity.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class _ByPlatform:
+    """What each server's platform takes off the logarithm of performance, by size.
+
+    ``drop`` and ``variance`` are (P, G), or (P, 1) where one number holds for any size.
+    """
+
+    sizes: NDArray[np.int64]
+    platform: NDArray[np.int64]
+    drop: Array
+    variance: Array
+
+    @classmethod
+    def of(
+        cls, classification: Classification, view: View, sizes: NDArray[np.int64]
+    ) -> "_ByPlatform":
+        if classification.by_allocation:
+            drop, variance = slower_over(classification, view.platforms, sizes.tolist())
+        else:
+            drop, variance = (each[:, None] for each in slower(classification, view.platforms))
+        return cls(sizes, view.platform, drop, variance)
+
+    def first_enough(self, curve: SizeCurve, suffered: LogEstimates, z: float) -> NDArray[np.int64]:
+        """(S,) index of the least size that reaches the target; G where none does."""
+        if self.drop.shape[1] == 1:
+            drop = self.beside(suffered, self.sizes[:1])
+            return first_enough(curve.medians, curve.variances, drop.mean, drop.variance, z)
+        first = np.empty(len(self.platform), dtype=np.int64)
+        for at, (drop, variance) in enumerate(zip(self.drop, self.variance, strict=True)):
+            rows = np.flatnonzero(self.platform == at)
+            if rows.size:
+                medians, variances = curve.medians - drop, curve.variances + variance
+                mean, its = suffered.mean[rows], suffered.variance[rows]
+                first[rows] = first_enough(medians, variances, mean, its, z)
+        return first
+
+    def fastest(self) -> Callable[[int], tuple[float, float]]:
+        """Of the platform that is fastest with the largest size, by the index of a size."""
+        at = self.platform[int(self.drop[:, -1].take(self.platform).argmin())]
+        drop, variance, last = self.drop[at], self.variance[at], self.drop.shape[1] - 1
+        return lambda size: (float(drop[min(size, last)]), float(variance[min(size, last)]))
+
+    def beside(self, suffered: LogEstimates, chosen: NDArray[np.int64]) -> LogEstimates:
+        """(S,) with what neighbors take, with the size that was chosen for each server."""
+        at = np.minimum(np.searchsorted(self.sizes, chosen), self.drop.shape[1] - 1)
+        drop, variance = self.drop[self.platform, at], self.variance[self.platform, at]
+        return LogEstimates(suffered.mean + drop, suffered.variance + variance)
+
+
+def _enough(
+    curve: SizeCurve,
+    by_platform: _ByPlatform,
+    beyond: LogEstimates,
+    confidence: float,
+    view: View,
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """(S,) the least that keeps the target on each server; (S,) whether it has so much."""
+    first = by_platform.first_enough(curve, beyond, quantile(confidence))
+    chosen = curve.sizes.take(first, mode="clip")
+    return chosen, (first < len(curve.sizes)) & (chosen <= view.cpu_capacity)
 
 
 def _most_useful(curve: SizeCurve, within: NDArray[np.int64], plateau: float) -> NDArray[np.int64]:
@@ -226,20 +323,13 @@ def _most_useful(curve: SizeCurve, within: NDArray[np.int64], plateau: float) ->
 
 
 def _most_that_fits(
-    medians: NDArray[np.float64],
-    grid: NDArray[np.int64],
-    most: NDArray[np.int64],
-    view: View,
+    grid: NDArray[np.int64], least: int, most: NDArray[np.int64], view: View
 ) -> NDArray[np.int64]:
-    """(S,) what to give where no allocation reaches the target: it does not wait for more.
+    """(S,) what to give where no allocation is sure to keep the target: it does not wait for more.
 
-    What gives the most of what is free, but no less than the target takes without neighbors.
-    ``medians`` (G,) are logarithms of performance over target by size; ``most`` (S,) caps each
-    server.
+    What gives the most of what is free, but no less than ``least``: what the target takes without
+    neighbors or, where nothing is enough, what is reserved. ``most`` (S,) caps each server.
     """
-    if not (medians >= 0).any():
-        return most
-    least = grid[np.flatnonzero(medians >= 0)[0]]
     free = np.searchsorted(grid, view.cpu_capacity - view.cpu_allocated, side="right")
     fits = np.where(free > 0, grid[np.maximum(free - 1, 0)], 0)
     return np.asarray(np.minimum(most, np.maximum(fits, least)))

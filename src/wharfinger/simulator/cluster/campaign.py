@@ -119,8 +119,9 @@ class Campaign:
         most = self._columns[-1]
         for name, platform in self._platforms.items():
             if name != self._reference and job.memory_bytes <= platform.memory_bytes:
-                cpu = min(most, platform.cpu_millicpus)
-                yield FurtherRun(Setting(name, Configuration(cpu)), (f"{name}/0",))
+                for cpu in self._columns:
+                    if cpu <= platform.cpu_millicpus:
+                        yield FurtherRun(Setting(name, Configuration(cpu)), (f"{name}/0",))
         for count in range(2, self._most_servers + 1):
             names = tuple(f"{self._reference}/{number}" for number in range(count))
             yield FurtherRun(Setting(self._reference, Configuration(most), count), names)

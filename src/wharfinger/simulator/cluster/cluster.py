@@ -12,6 +12,7 @@ from wharfinger.model.allocation import Placement
 from wharfinger.model.platform import Server
 from wharfinger.model.workload import Run as Command
 from wharfinger.model.workload import Workload, WorkloadType
+from wharfinger.simulator.cluster.probing_runs import ProbesOfRunning
 from wharfinger.simulator.cluster.profiling_runs import ProfilingRuns
 from wharfinger.simulator.cluster.runs import Account, SimulatedRun, State
 from wharfinger.simulator.cluster.servers import ENDS, Listener, SimulatedServers
@@ -30,6 +31,11 @@ class SimulatedCluster(SimulatedServers):
         """Runs of profiling plans."""
         return ProfilingRuns(self)
 
+    @cached_property
+    def probing(self) -> ProbesOfRunning:
+        """Probes of what runs."""
+        return ProbesOfRunning(self)
+
     def put_server(self, server: Server) -> None:
         """A server comes, or is back."""
         self._add(server)
@@ -43,6 +49,7 @@ class SimulatedCluster(SimulatedServers):
         self.ledger.move(self.now, machine, -1)
         machine.up = False
         self.profiling.server_left(machine, f"server {name} left")
+        self.probing.server_left(machine, f"server {name} left")
         for run in dict.fromkeys(part.run for part in machine.parts if part.run.killed is None):
             self._end(run, ev.WorkloadVanished(run.key, f"server {name} left"))
         self.tell(ev.ServerLeft(name, reason))
@@ -63,6 +70,7 @@ class SimulatedCluster(SimulatedServers):
         if self._listener == listener:
             self._listener = None
             self.profiling.clear()
+            self.probing.clear()
 
     def perform(self, action: act.EngineAction) -> None:
         """Begin to carry an action out."""
@@ -83,6 +91,8 @@ class SimulatedCluster(SimulatedServers):
                 self._forget(key)
             case act.ProfileWorkload():
                 self.profiling.profile(action)
+            case act.ProbeWorkload(key=key):
+                self.probing.probe(action, self._runs.get(key))
 
     def run_of(self, key: str) -> SimulatedRun | None:
         """What is known of a key."""
@@ -139,10 +149,26 @@ class SimulatedCluster(SimulatedServers):
         self._set_load((run, self.now - account.submitted_at))
         run.started = ev.WorkloadStarted(run.key, f"{self.name} {run.key}")
         self.tell(run.started)
+        self._begin_probing(run)
         if run.job.load is not None and run.job.lifetime_seconds < inf:
             ends_at = max(self.now, account.submitted_at + run.job.lifetime_seconds)
             run.handle = self.loop.schedule(ends_at, self._complete, run, ENDS)
         self.settle_in(run, run.placements)
+
+    def _begin_probing(self, run: SimulatedRun) -> None:
+        job, command = run.job, run.job.workload.run
+        if command.ready is not None:
+            self.loop.schedule(self.now + job.ready_seconds, self._become_ready, run)
+        if command.alive is not None and job.hangs_seconds < inf:
+            self.loop.schedule(self.now + job.hangs_seconds, self._hang, run, ENDS)
+
+    def _become_ready(self, run: SimulatedRun) -> None:
+        if run.end is None:
+            run.ready = ev.ReadinessChanged(run.key, ready=True)
+            self.tell(run.ready)
+
+    def _hang(self, run: SimulatedRun) -> None:
+        self._end(run, ev.WorkloadFinished(run.key, None, 15, "not-alive"))
 
     def _stop(self, key: str) -> None:
         if self.profiling.stop(key):
@@ -164,12 +190,14 @@ class SimulatedCluster(SimulatedServers):
 
     def _forget(self, key: str) -> None:
         self.profiling.forget(key)
+        self.probing.forget(key)
         run = self._runs.get(key)
         if run is not None and run.end is not None:
             del self._runs[key]
 
     def _tell_again(self, run: SimulatedRun) -> None:
-        for report in (run.started, run.end):
+        ready = run.ready if run.end is None else None
+        for report in (run.started, ready, run.end):
             if report is not None:
                 self._say(report)
 
@@ -181,6 +209,12 @@ class SimulatedCluster(SimulatedServers):
     def _why_gone(self, placements: tuple[Placement, ...]) -> str:
         gone = [p.server for p in placements if p.server not in self.machines]
         return f"no server {gone[0]!r} here" if gone else ""
+
+    def leave(self, run: SimulatedRun) -> None:
+        """It holds nothing any more; no source of interference stays beside it."""
+        if self._runs.get(run.key) is run:
+            self.probing.stop(run.key, "it does not run there any more")
+        super().leave(run)
 
     # --- while it runs --------------------------------------------------------------------
 
@@ -212,6 +246,7 @@ class SimulatedCluster(SimulatedServers):
         run = self._runs.get(key)
         if run is None or run.state is not source:
             return
+        self.probing.stop(key, "it is suspended")
         run.settle(self.now)
         run.state = target
         if run.job.load is None:

@@ -23,7 +23,7 @@ class Probes:
 
     def __init__(self, truth: GroundTruth) -> None:
         self._truth = truth
-        self._curves: dict[tuple[str, SharedResource, float], tuple[float, ...]] = {}
+        self._curves: dict[tuple[str, SharedResource, float, float], tuple[float, ...]] = {}
 
     def alone(self, platform: str, probe: TrueResident) -> float:
         """The probe's own rate."""
@@ -36,31 +36,46 @@ class Probes:
         beside: TrueResident,
         ratios: Sequence[float],
         noise: float,
+        intensity: float = PROBE_INTENSITY,
     ) -> Entry:
         """The least intensity at which a source slows the probe as much, 0 to 100.
 
-        ``ratios`` are the probe's rate beside the workload over that alone, one of each look, and
+        ``ratios`` are the probe's rate beside the workload over that alone, one of each look at its
+        ``intensity``, and
         ``noise`` is the standard deviation of the logarithm of one look.
         """
-        curve = self._curve(platform, resource, beside)
+        curve = self._curve(platform, resource, beside, intensity)
         ratio, error = fmean(ratios), noise / math.sqrt(len(ratios))
         if ratio >= 1 - DOUBT * error:
             return Entry(0.0, _STEP_ERROR)
         low, high = _read_off(curve, ratio + error), _read_off(curve, ratio - error)
         return Entry(_read_off(curve, ratio), math.hypot(_STEP_ERROR, (high - low) / 2))
 
+    def unseen(
+        self,
+        platform: str,
+        resource: SharedResource,
+        beside: TrueResident,
+        looks: int,
+        noise: float,
+        intensity: float,
+    ) -> float:
+        """Up to which intensity a source beside the probe would not show, 0 to 100."""
+        curve = self._curve(platform, resource, beside, intensity)
+        return _read_off(curve, 1 - DOUBT * noise / math.sqrt(looks))
+
     def _curve(
-        self, platform: str, resource: SharedResource, beside: TrueResident
+        self, platform: str, resource: SharedResource, beside: TrueResident, intensity: float
     ) -> tuple[float, ...]:
-        key = platform, resource, beside.cpu_millicpus
+        key = platform, resource, beside.cpu_millicpus, intensity
         if key not in self._curves:
-            self._curves[key] = tuple(self._ratios(platform, resource, beside))
+            self._curves[key] = tuple(self._ratios(platform, resource, beside, intensity))
         return self._curves[key]
 
     def _ratios(
-        self, platform: str, resource: SharedResource, beside: TrueResident
+        self, platform: str, resource: SharedResource, beside: TrueResident, intensity: float
     ) -> Sequence[float]:
-        probe = self._truth.source(platform, resource, PROBE_INTENSITY, beside)
+        probe = self._truth.source(platform, resource, intensity, beside)
         assert probe is not None
         plain = TrueResident(probe.application, probe.cpu_millicpus, probe.memory_bytes,
                          probe.load_per_second)  # fmt: skip

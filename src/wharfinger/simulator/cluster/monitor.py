@@ -70,6 +70,10 @@ class Meters:
             quantity: Reading(self._noisy(value, run, quantity), SOURCE, quantity is not CPU)
             for quantity, value in true_values(run).items()
         }
+        if run.awaits_ready:
+            wanted = [quantity for quantity in readings if quantity is not CPU]
+            silent = dict.fromkeys(wanted or [Quantity.RATE], NoSignal("not ready: starting"))
+            return Sample(run.key, {CPU: readings[CPU]}, silent)
         if readings[CPU].value == 0 and len(readings) == 1:
             return Sample(run.key, readings, {Quantity.RATE: NoSignal("it does nothing")})
         return Sample(run.key, readings)

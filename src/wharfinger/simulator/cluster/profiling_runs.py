@@ -11,8 +11,9 @@ from functools import partial
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import RAMP_ALLOCATIONS, Entry
+from wharfinger.model.profile import RAMP_ALLOCATIONS, Entry, ProfilingPlan
 from wharfinger.model.workload import ProfileMode
 from wharfinger.profiling.interpreter import Interpreter
 from wharfinger.profiling.observations import Observations
@@ -21,6 +22,7 @@ from wharfinger.profiling.steps import (
     DoesNotFit,
     Inject,
     Interruption,
+    ReadFor,
     RunAt,
     SourceSilent,
     Stretch,
@@ -43,59 +45,67 @@ SAMPLES = 45  # of a usual ramp, probing counted: each has that part of its time
 NO_SIGNAL = "nothing injects it in this ground truth"
 
 
-class PlanUnderWay:
-    """Carries out the steps of one plan: the port of its interpreter.
+class Further:
+    """Runs of a plan elsewhere, one after the other; goes on as an ``Interpreter`` does."""
+
+    def __init__(self, strand: "Strand", places: Sequence[int], seconds: float) -> None:
+        self._strand, self._seconds = strand, seconds
+        self._left = list(places)
+        self._running: int | None = None
+
+    def advance(self, outcome: Stretch | Interruption | None = None) -> ReadFor | None:
+        """What to read next; ``None`` = all have run. Nothing interrupts them."""
+        further, strand = self._strand.plan.further, self._strand
+        if self._running is not None and isinstance(outcome, Stretch):
+            at = self._running
+            strand.observations.add_further(at, further[at].setting, [outcome])
+        if not self._left:
+            return None
+        at = self._running = self._left.pop(0)
+        strand.run(RunAt(further[at].setting.configuration.cpu_millicpus, further=at))
+        return ReadFor(self._seconds)
+
+
+class Strand:
+    """Runs of a plan that go one after the other: the port of its interpreter.
 
     Steps take effect when the next reading begins: what runs on unchanged is not stopped.
+
+    Attributes:
+        plan: Of this strand, on its server; ``further`` are those of the whole plan.
+        stages: What is to be done, in order.
+        runs_made: How many runs it has read.
     """
 
     def __init__(
         self,
         cluster: SimulatedServers,
-        action: act.ProfileWorkload,
+        key: str,
+        plan: ProfilingPlan,
         job: Job,
         probes: Probes,
+        observations: Observations,
         killed: Callable[[str], None],
     ) -> None:
-        self.key = action.key
-        self.plan = action.plan
-        self.handle = 0
-        self.observations = Observations(
-            action.plan, judge=self._judge, total=None if job.is_service else job.work
-        )
+        self.key, self.plan, self.observations = key, plan, observations
+        self.handle = self.runs_made = 0
+        self.stages: list[Interpreter | Further] = []
         self._cluster, self._job, self._probes, self._killed = cluster, job, probes, killed
-        self._began = cluster.now
         self._runs: list[SimulatedRun] = []
-        self._count = self._sample = 0
+        self._sample = 0
         self._wanted: RunAt | Inject | None = None
         self._current: RunAt | Inject | None = None
         self._probed: TrueResident | None = None
 
-    def interpreter(self) -> Interpreter:
-        """Goes through the plan; sources without a signal take no time."""
-        plan, told = self.plan, self._cluster.costs.phase_seconds
-        platform = self._cluster.machines[plan.server].platform
-        resident = TrueResident(self._job.application, float(plan.cpu_millicpus[0]), 1)
-        sources = []
-        for source in plan.sources:
-            if self._cluster.truth.source(platform, source, PROBE_INTENSITY, resident) is None:
-                self.observations.silence_source(source, NO_SIGNAL)
-            else:
-                sources.append(source)
-        shares = len(plan.cpu_millicpus) + len(plan.further) + 2 * len(plan.beside)
-        share = plan.seconds / (shares + RAMP_ALLOCATIONS * len(sources)) if told is None else told
-        procedure = Procedure.probing(share, share * RAMP_ALLOCATIONS / SAMPLES)
-        injected = replace(plan, sources=tuple(sources))
-        return Interpreter(injected, procedure, self.observations, self)
-
-    def finished(self) -> ev.ProfilingFinished:
-        """The answer to the plan."""
-        measurements = self.observations.measurements(
-            runs=self._count,
-            seconds=self._cluster.now - self._began,
-            platform=self._cluster.machines[self.plan.server].platform,
-        )
-        return ev.ProfilingFinished(self.key, measurements)
+    def advance(self, outcome: Stretch | Interruption | None) -> ReadFor | None:
+        """What to read next, after all steps until then; ``None`` = it is done."""
+        while self.stages:
+            wanted = self.stages[0].advance(outcome)
+            if wanted is not None:
+                return wanted
+            outcome = None
+            del self.stages[0]
+        return None
 
     # --- what the interpreter asks for ----------------------------------------------------------
 
@@ -164,7 +174,7 @@ class PlanUnderWay:
         if isinstance(self._current, Inject):
             return self._read_sample(self._current)
         assert self._current is not None
-        self._count += len(self._runs)
+        self.runs_made += len(self._runs)
         step, rates = self._current, [_mean_rate(run) for run in self._runs]
         if not step.cpu_millicpus:
             return Stretch(1.0, neighbor=rates[0])
@@ -189,13 +199,6 @@ class PlanUnderWay:
             neighbor = seen[1] / alone if alone > 0 else 1.0
         self._sample += 1
         return Stretch(1.0, {_work_quantity(self._job): seen[0]}, neighbor=neighbor)
-
-    def _judge(
-        self, told: Sequence[tuple[float, float]], what: tuple[str | int, ...]
-    ) -> Entry | None:
-        meters, (_, value) = self._cluster.meters, told[-1]
-        seen = meters.error(value, self._job.name, *what) if value else 0.0
-        return Entry(seen, max(meters.noise, MIN_ERROR))
 
     # --- what runs ------------------------------------------------------------------------------
 
@@ -270,6 +273,117 @@ class PlanUnderWay:
         self._start(job, (held,), step.resource, core_of=source.core_of)
 
 
+class PlanUnderWay:
+    """One plan: its strands go side by side (Quasar 3.4), each on servers of its own."""
+
+    def __init__(
+        self,
+        cluster: SimulatedServers,
+        action: act.ProfileWorkload,
+        job: Job,
+        probes: Probes,
+        killed: Callable[[str], None],
+    ) -> None:
+        self.key, self.plan = action.key, action.plan
+        self.handle = 0
+        self.observations = Observations(
+            action.plan, judge=self._judge, total=None if job.is_service else job.work
+        )
+        self.strands: list[Strand] = []
+        self._cluster, self._job, self._probes, self._killed = cluster, job, probes, killed
+        self._began = cluster.now
+        self._share_seconds = 0.0
+
+    def begin(self) -> None:
+        """Divide it into strands; sources without a signal take no time."""
+        plan, sources = self.plan, list[SharedResource]()
+        platform = self._cluster.machines[plan.server].platform
+        resident = TrueResident(self._job.application, float(plan.cpu_millicpus[0]), 1)
+        for source in plan.sources:
+            if self._cluster.truth.source(platform, source, PROBE_INTENSITY, resident) is None:
+                self.observations.silence_source(source, NO_SIGNAL)
+            else:
+                sources.append(source)
+        shares = len(plan.cpu_millicpus) + len(plan.further) + 2 * len(plan.beside)
+        shares_seconds = plan.seconds / (shares + RAMP_ALLOCATIONS * len(sources))
+        told = self._cluster.costs.phase_seconds
+        self._share_seconds = shares_seconds if told is None else told
+        self._divide(sources)
+
+    def _divide(self, sources: list[SharedResource]) -> None:
+        """The own server's runs, those apart, and those elsewhere that share no server."""
+        plan, (first, *others) = self.plan, self.plan.cpu_millicpus
+        apart = list(plan.apart)
+        while apart and (len(sources) > 1 or others):
+            server = apart.pop(0)
+            if len(sources) > 1:
+                self._add(replace(plan, server=server, beside=()), (first,), (sources.pop(),))
+            else:
+                self._add(replace(plan, server=server, beside=()), (others.pop(0),), ())
+        own = self._add(plan, (first, *others), tuple(sources))
+        elsewhere: list[tuple[set[str], list[int]]] = [({plan.server, *plan.apart}, [])]
+        for place, run in enumerate(plan.further):
+            on = set(run.servers)
+            group = next((each for each in elsewhere if each[0] & on), None)
+            if group is None:
+                elsewhere.append((on, [place]))
+            else:
+                group[0].update(on)
+                group[1].append(place)
+        own.stages.append(Further(own, elsewhere[0][1], self._share_seconds))
+        for _, places in elsewhere[1:]:
+            strand = self._strand(plan)
+            strand.stages.append(Further(strand, places, self._share_seconds))
+
+    def _strand(self, plan: ProfilingPlan) -> Strand:
+        strand = Strand(
+            self._cluster,
+            self.key,
+            plan,
+            self._job,
+            self._probes,
+            self.observations,
+            self._killed,
+        )
+        self.strands.append(strand)
+        return strand
+
+    def _add(
+        self, plan: ProfilingPlan, cpus: tuple[int, ...], sources: tuple[SharedResource, ...]
+    ) -> Strand:
+        """A strand with these runs on the plan's server."""
+        share = self._share_seconds
+        strand = self._strand(replace(plan, cpu_millicpus=cpus, sources=sources))
+        procedure = Procedure.probing(share, share * RAMP_ALLOCATIONS / SAMPLES)
+        here = replace(strand.plan, further=())
+        strand.stages.append(Interpreter(here, procedure, self.observations, strand))
+        return strand
+
+    def stop(self) -> None:
+        """Nothing runs, and nothing more is read."""
+        for handle in (self.handle, *(strand.handle for strand in self.strands)):
+            if handle:
+                self._cluster.loop.cancel(handle)
+        for strand in self.strands:
+            strand.stop()
+
+    def finished(self) -> ev.ProfilingFinished:
+        """The answer to the plan."""
+        measurements = self.observations.measurements(
+            runs=sum(strand.runs_made for strand in self.strands),
+            seconds=self._cluster.now - self._began,
+            platform=self._cluster.machines[self.plan.server].platform,
+        )
+        return ev.ProfilingFinished(self.key, measurements)
+
+    def _judge(
+        self, told: Sequence[tuple[float, float]], what: tuple[str | int, ...]
+    ) -> Entry | None:
+        meters, (_, value) = self._cluster.meters, told[-1]
+        seen = meters.error(value, self._job.name, *what) if value else 0.0
+        return Entry(seen, max(meters.noise, MIN_ERROR))
+
+
 class ProfilingRuns:
     """All plans of a cluster."""
 
@@ -332,26 +446,32 @@ class ProfilingRuns:
             self._answer(ev.ProfilingFailed(key, reason))
 
     def _begin(self, plan: PlanUnderWay) -> None:
+        plan.handle = 0
         gone = [p.server for p in plan.plan.placements if p.server not in self._cluster.machines]
         if gone:
             self.fail(plan.key, f"no server {gone[0]!r} here")
             return
-        self._go_on(plan, plan.interpreter(), None)
+        plan.begin()
+        for strand in list(plan.strands):
+            if plan.key in self._plans:
+                self._go_on(plan, strand, None)
 
     def _go_on(
-        self, plan: PlanUnderWay, interpreter: Interpreter, outcome: Stretch | Interruption | None
+        self, plan: PlanUnderWay, strand: Strand, outcome: Stretch | Interruption | None
     ) -> None:
-        while (wanted := interpreter.advance(outcome)) is not None:
+        while (wanted := strand.advance(outcome)) is not None:
             try:
-                plan.begin()
+                strand.begin()
             except Interruption as interruption:
                 outcome = interruption
                 continue
             if plan.key in self._plans:  # Else it did not fit in memory.
                 at = self._cluster.now + wanted.seconds
-                plan.handle = self._cluster.loop.schedule(at, self._read, (plan, interpreter))
+                strand.handle = self._cluster.loop.schedule(at, self._read, (plan, strand))
             return
-        plan.stop()
+        strand.stop()
+        if any(other.stages for other in plan.strands):
+            return
         if plan.observations.is_idle:
             self.fail(plan.key, "the copy did nothing")
             return
@@ -359,16 +479,14 @@ class ProfilingRuns:
         self._drop(plan)
         self._answer(answer)
 
-    def _read(self, what: tuple[PlanUnderWay, Interpreter]) -> None:
-        plan, interpreter = what
-        plan.handle = 0
-        self._go_on(plan, interpreter, plan.read())
+    def _read(self, what: tuple[PlanUnderWay, Strand]) -> None:
+        plan, strand = what
+        strand.handle = 0
+        self._go_on(plan, strand, strand.read())
 
     def _drop(self, plan: PlanUnderWay) -> None:
         del self._plans[plan.key]
         self._cluster.ledger.present -= 1
-        if plan.handle:
-            self._cluster.loop.cancel(plan.handle)
         plan.stop()
 
     def _answer(self, answer: ev.ProfilingFinished | ev.ProfilingFailed) -> None:

@@ -212,6 +212,7 @@ class SimulatedRun:
         kept: Of a service: what it could answer within its bound over what is asked, at most 1.
         kept_alone: The same without co-runners; so is ``kept_most`` with whole servers.
         measured: Its performance is read; ``measurements`` = how often it was.
+        ready: What its readiness probe has told; ``None`` = nothing yet, or it has none.
     """
 
     key: str
@@ -234,10 +235,16 @@ class SimulatedRun:
     kept_most: float = 0.0
     handle: int = 0
     started: ev.WorkloadStarted | None = None
+    ready: ev.ReadinessChanged | None = None
     end: ev.Report | None = None
     measured: bool = False
     measurements: int = 0
     resizes: int = 0
+
+    @property
+    def awaits_ready(self) -> bool:
+        """Whether its readiness probe has still to find it ready."""
+        return self.job.workload.run.ready is not None and self.ready is None
 
     @property
     def application(self) -> str:
@@ -300,6 +307,18 @@ class SimulatedRun:
         if self.rate <= 0:
             return inf
         return max(0.0, work - self.account.done) / self.rate
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseChange:
+    """A job has entered a phase, its ``phase``-th after the first; rates are work per second."""
+
+    time: float
+    name: str
+    key: str
+    phase: int
+    rate_before: float
+    rate: float
 
 
 def service_values(run: SimulatedRun) -> dict[Quantity, float]:

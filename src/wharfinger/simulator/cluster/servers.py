@@ -16,6 +16,7 @@ from wharfinger.simulator.cluster.accounting import Ledger
 from wharfinger.simulator.cluster.monitor import Meters
 from wharfinger.simulator.cluster.runs import (
     Account,
+    PhaseChange,
     RunPart,
     SimulatedRun,
     SimulatedServer,
@@ -54,7 +55,8 @@ class SimulatedServers:
         self.costs = costs or Costs()
         self.faults = faults or Faults()
         self.streams = streams or Streams(0)
-        self.capabilities = capabilities or Capabilities(measures=True, profiles=True)
+        able = Capabilities(measures=True, profiles=True, probes=True, probes_running=True)
+        self.capabilities = capabilities or able
         self.jobs = {job.name: job for job in jobs}
         self.accounts: dict[str, Account] = {}
         self.ledger = Ledger()
@@ -62,6 +64,7 @@ class SimulatedServers:
         self.meters = Meters(loop, self.streams, self.tell, measuring or Measuring())
         self._runs: dict[str, SimulatedRun] = {}
         self._listener: Listener | None = None
+        self.phase_changes: list[PhaseChange] = []
         self._best: dict[str, float] = {}
         self._platforms: dict[str, None] = {}
         for server in servers:
@@ -247,11 +250,16 @@ class SimulatedServers:
         run.settle(self.now)
         run.account.done = run.job.phases[run.phase].from_work
         run.phase += 1
+        before = run.rate
         self.refresh_all(run, changed=True)
+        change = PhaseChange(self.now, run.job.name, run.key, run.phase, before, run.rate)
+        self.phase_changes.append(change)
 
     def _complete(self, run: SimulatedRun) -> None:
         run.handle = 0
         run.settle(self.now)
         if run.job.load is None:
             run.account.done = run.job.work
-        self._end(run, ev.WorkloadFinished(run.key, run.job.exit_code, None, "exited"))
+        last_output = run.job.last_output
+        code = run.job.exit_code
+        self._end(run, ev.WorkloadFinished(run.key, code, None, "exited", last_output=last_output))

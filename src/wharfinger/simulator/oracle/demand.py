@@ -4,12 +4,14 @@ from dataclasses import dataclass, replace
 from math import inf, log
 
 from wharfinger.model.workload import LatencyBound
-from wharfinger.simulator.oracle.true_numbers import CPU_SHARES, NEVER
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import TrueResident, alone_with_cpus
 from wharfinger.simulator.truth.queueing import Queue
 
+NEVER = 1e-9  # stands for a rate of 0, of which there is no logarithm
+CPU_SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
+"""Of what a job can use: what it may be given."""
 RESERVED = 0.9  # a target of so much of the best that there is takes all CPUs that the job can use
 FEW = 20  # so many jobs make half of a mean that can be relied upon
 START_SPREAD = 2.0  # starts are taken to last so many times their mean: none is late by its start

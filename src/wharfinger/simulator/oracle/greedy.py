@@ -1,7 +1,7 @@
-"""The oracle where the ground truth knows no pairs: it looks at each server's residents itself.
+"""The oracle: it reads the ground truth, each server's residents with the newcomer among them.
 
-A bound for policies that decide one workload at a time and migrate none (docs/policies.md;
-docs/decisions/0038-oracle.md says why there are two). It is greedy: of a platform one empty server
+About what a policy could keep that decides one workload at a time and migrates none
+(docs/policies.md; docs/decisions/0038-oracle.md). It is greedy: of a platform one empty server
 and at most ``LOOKED_AT`` others are tried, a job of several phases counts by the one with the most
 work, and nothing is resized: a placement is for the most that will be asked. Results are cached,
 and the same calls have the same answers, as a replay needs.
@@ -29,12 +29,12 @@ from wharfinger.model.decisions import (
     Refuse,
     Stage,
 )
+from wharfinger.model.units import cpu_number
 from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import candidate, needed, open_servers, refuse
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.simulator.oracle.colocations import SAFE, Colocations, NewcomerEffect
-from wharfinger.simulator.oracle.demand import Knowledge, Wants, lost
-from wharfinger.simulator.oracle.true_numbers import CPU_SHARES, NEVER
+from wharfinger.simulator.oracle.demand import CPU_SHARES, NEVER, Knowledge, Wants, lost
 from wharfinger.simulator.scenario.setup import Setup
 
 Rows = NDArray[np.intp]
@@ -386,7 +386,7 @@ class _Search:
         name = self._view.names[chosen[0].row]
         if self._best_effort:
             return f"{name} gives it the most for what that takes from others"
-        given = f"{chosen[0].given.cpu_millicpus}m CPU on {name}"
+        given = f"{cpu_number(chosen[0].given.cpu_millicpus)} CPU on {name}"
         if len(chosen) > 1:
             given = f"{given} and {len(chosen) - 1} more"
         own = "are the least loss, its target can't be kept for less"

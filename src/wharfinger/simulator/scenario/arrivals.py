@@ -11,7 +11,7 @@ from wharfinger.files.tabular import read_table
 from wharfinger.manifest.kinds import DURATION, FILE, choice, number
 from wharfinger.manifest.sections import section
 from wharfinger.model.arrays import Array
-from wharfinger.simulator.scenario.scenario_kinds import COUNT, TEXT
+from wharfinger.simulator.scenario.scenario_kinds import COUNT, FRACTION, TEXT
 
 
 class Pattern(StrEnum):
@@ -43,6 +43,7 @@ class Recorded:
     path: Annotated[str, FILE("A CSV file.", name="file")]
     column: Annotated[str, TEXT("Of the times.")]
     unit_seconds: Annotated[float, DURATION("What 1 means in it.")] = 1.0
+    share: Annotated[float, FRACTION("Of the arrivals, evenly chosen.")] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,9 @@ def _recorded(recorded: Recorded, count: int) -> Array:
     column = recorded.column
     lines = read_table(recorded.path, [column], exact=False)
     times: Array = np.sort(np.array([line.number_of(column) for line in lines]))
+    times = times[
+        np.floor(np.arange(round(len(times) * recorded.share)) / recorded.share).astype(int)
+    ]
     if len(times) < count:
         raise InvalidInput(
             f"{recorded.path}: {len(times)} arrivals for {count} workloads; ask for fewer"

@@ -17,11 +17,12 @@ from wharfinger.simulator.scenario.population import (
     Draft,
     World,
     applications_of,
-    apportion,
+    class_counts,
     cpu_seconds,
     draw_population,
     mean_gap,
 )
+from wharfinger.simulator.scenario.room import check_room
 from wharfinger.simulator.scenario.scenario_types import (
     MeasuredTruth,
     PopulationClass,
@@ -29,6 +30,7 @@ from wharfinger.simulator.scenario.scenario_types import (
     ServerGroup,
 )
 from wharfinger.simulator.scenario.setup import Setup, draw_faults
+from wharfinger.simulator.scenario.sizes import Size
 from wharfinger.simulator.scenario.submission import submitted_jobs
 from wharfinger.simulator.scenario.swf import SwfTrace, read_swf
 from wharfinger.simulator.scenario.trace_population import (
@@ -54,19 +56,26 @@ _AFTER = 4.0  # times the longest workload, for which faults are drawn after the
 
 
 def build(
-    scenario: Scenario, seed: int, servers: int | None = None, workloads: int | None = None
+    scenario: Scenario,
+    seed: int,
+    servers: int | None = None,
+    workloads: int | None = None,
+    scale: float = 1.0,
 ) -> Setup:
     """All that is drawn for one run: the same for the same arguments, on every machine.
 
-    ``servers`` and ``workloads`` replace the stated numbers, in the same proportions.
+    What replaces the stated numbers is explained at ``Size``.
 
     Raises:
         InvalidInput: Files that it names are wrong, or it contradicts them.
     """
     streams = Streams(seed)
-    world = _read(scenario, servers, workloads, streams)
+    size = Size(servers, workloads, scale)
+    world = _read(size.of_arrivals(scenario), size, streams)
     _check_memory(world)
-    drafts, times = _population(world, workloads)
+    counts = [] if scenario.trace is not None else class_counts(world.scenario, size.of_workloads)
+    check_room(len(world.trace_jobs) + sum(counts), sum(group.count for group in world.groups))
+    drafts, times = _population(world, counts)
     cluster = tuple(_servers(world))
     scenario = world.scenario
     return Setup(
@@ -91,16 +100,14 @@ def build(
     )
 
 
-def _read(
-    scenario: Scenario, servers: int | None, workloads: int | None, streams: Streams
-) -> World:
+def _read(scenario: Scenario, size: Size, streams: Streams) -> World:
     if scenario.trace is not None:
-        return _from_trace(scenario, scenario.trace, servers, workloads, streams)
+        return _from_trace(scenario, scenario.trace, size, streams)
     if scenario.measured is not None:
-        return _from_tables(scenario, scenario.measured, servers, streams)
+        return _from_tables(scenario, scenario.measured, size, streams)
     if scenario.is_physical:
-        return _from_physics(scenario, servers, streams)
-    groups = _scaled(_listed_servers(scenario), servers)
+        return _from_physics(scenario, size, streams)
+    groups = size.of_groups(_listed_servers(scenario))
     return World(scenario, streams, groups, _undisturbed(scenario, groups), _applications(scenario))
 
 
@@ -122,14 +129,6 @@ def _servers(world: World) -> Iterator[Server]:
             yield Server(name, platform, *promised, zone)
 
 
-def _scaled(groups: Sequence[ServerGroup], servers: int | None) -> tuple[ServerGroup, ...]:
-    if servers is None:
-        return tuple(groups)
-    counts = apportion([float(group.count) for group in groups], servers)
-    pairs = zip(groups, counts, strict=True)
-    return tuple(replace(group, count=count) for group, count in pairs if count)
-
-
 def _listed_servers(scenario: Scenario) -> tuple[ServerGroup, ...]:
     if not scenario.servers:
         raise InvalidInput(f"scenario {scenario.name}: no servers; list them under spec.servers")
@@ -139,9 +138,7 @@ def _listed_servers(scenario: Scenario) -> tuple[ServerGroup, ...]:
 # --- worlds of files ------------------------------------------------------------------------
 
 
-def _from_tables(
-    scenario: Scenario, stated: MeasuredTruth, servers: int | None, streams: Streams
-) -> World:
+def _from_tables(scenario: Scenario, stated: MeasuredTruth, size: Size, streams: Streams) -> World:
     tables = read_tables(Path(stated.directory))
     scenario = replace(
         scenario, servers=scenario.servers or tuple(map(ServerGroup, tables.platforms))
@@ -152,7 +149,7 @@ def _from_tables(
                 f"scenario {scenario.name}: platform {group.platform!r} is not in the tables of "
                 f"{tables.directory}, which have {', '.join(tables.platforms)}"
             )
-    groups = _scaled(scenario.servers, servers)
+    groups = size.of_groups(scenario.servers)
     fill = partial(completed_pairs, otherwise=log_additive)
     truth = Measured(tables, rule=stated.rule, unit=stated.unit, fill=fill)
     classes = tuple(_in_tables(scenario.population, tables, truth, groups))
@@ -194,8 +191,7 @@ def _holes(tables: Tables, truth: Measured) -> Iterator[str]:
 def _from_trace(
     scenario: Scenario,
     source: CsvTrace | SwfTrace,
-    servers: int | None,
-    workloads: int | None,
+    size: Size,
     streams: Streams,
 ) -> World:
     trace = read_swf(source) if isinstance(source, SwfTrace) else read_csv_trace(source)
@@ -204,8 +200,8 @@ def _from_trace(
         raise InvalidInput(
             f"scenario {scenario.name}: its trace tells of no servers; list them under spec.servers"
         )
-    groups = _scaled(groups, servers)
-    jobs, skipped = chosen_jobs(trace, source, groups, workloads, streams)
+    groups = size.of_groups(groups)
+    jobs, skipped = chosen_jobs(trace, source, groups, size.of_workloads, streams)
     cpus = {application_of(job): job.cpu_millicpus for job in jobs}
     span = {application_of(job): job.servers for job in jobs if job.servers > 1}
     truth = _plain(groups, cpus, {}, span)
@@ -255,7 +251,7 @@ def _applications(scenario: Scenario) -> tuple[str, ...]:
 # --- worlds of the physics ------------------------------------------------------------------
 
 
-def _from_physics(scenario: Scenario, servers: int | None, streams: Streams) -> World:
+def _from_physics(scenario: Scenario, size: Size, streams: Streams) -> World:
     regime = find_regime(scenario.regime)
     groups = tuple(_of_hardware(scenario))
     hardware = [HARDWARE[group.platform] for group in groups]
@@ -278,7 +274,7 @@ def _from_physics(scenario: Scenario, servers: int | None, streams: Streams) -> 
     return World(
         replace(scenario, population=tuple(classes), servers=groups),
         streams,
-        _scaled(groups, servers),
+        size.of_groups(groups),
         Physics(hardware, applications.values(), regime.constants),
         tuple(needs),
         notes=(f"regime {regime.name}: {regime.about}",),
@@ -335,11 +331,11 @@ def _check_memory(world: World) -> None:
             )
 
 
-def _population(world: World, workloads: int | None) -> tuple[list[Draft], list[float]]:
+def _population(world: World, counts: Sequence[int]) -> tuple[list[Draft], list[float]]:
     if world.scenario.trace is not None:
         drafts = drafts_of(world.trace_jobs, world.streams)
         return drafts, [job.arrives_at for job in world.trace_jobs]
-    drafts = draw_population(world, workloads)
+    drafts = draw_population(world, counts)
     arrivals = world.scenario.arrivals
     gap = arrivals.every_seconds or 0.0
     if arrivals.load is not None and drafts:

@@ -62,6 +62,8 @@ class Job:
         cpu_millicpus: The most that it can use on one server.
         stated: What its user would reserve; ``None`` = what it needs.
         phases: After the first, which is ``application``.
+        ready_seconds: With a readiness probe: it is ready so long after each start.
+        hangs_seconds: With a liveness probe: so long after each start it is found not alive.
     """
 
     workload: Workload
@@ -76,11 +78,19 @@ class Job:
     output: bytes = b""
     stated: Reservation | None = None
     phases: tuple[JobPhase, ...] = ()
+    ready_seconds: float = 0.0
+    hangs_seconds: float = inf
 
     @property
     def name(self) -> str:
         """Of the workload."""
         return self.workload.name
+
+    @property
+    def last_output(self) -> str:
+        """The last line that it prints and that is not empty, if it fails."""
+        lines = self.output.decode(errors="replace").splitlines() if self.exit_code else []
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     @property
     def all_phases(self) -> tuple[JobPhase, ...]:

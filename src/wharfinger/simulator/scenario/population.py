@@ -5,7 +5,7 @@ number of draws, so that a change of one number in a scenario changes no other d
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -116,13 +116,14 @@ class Draft:
         return WorkloadType.BEST_EFFORT if self.best_effort else self.of.type
 
 
-def _class_counts(scenario: Scenario, workloads: int | None) -> list[int]:
+def class_counts(scenario: Scenario, of_all: Callable[[int], int]) -> list[int]:
+    """How many workloads of each class, in proportion; ``of_all`` from how many are stated."""
     shares = [each.share for each in scenario.population]
     total = scenario.workloads
     if scenario.population[0].count is not None:
         shares = [float(each.count or 0) for each in scenario.population]
         total = int(sum(shares))
-    return apportion(shares, total if workloads is None else workloads)
+    return apportion(shares, of_all(total))
 
 
 def applications_of(scenario: Scenario, each: PopulationClass) -> list[tuple[str, int]]:
@@ -136,11 +137,11 @@ def applications_of(scenario: Scenario, each: PopulationClass) -> list[tuple[str
     return [(f"{name}-{format_cpu(cpu)}", cpu) for name in names for cpu in each.cpus_millicpus]
 
 
-def draw_population(world: World, workloads: int | None) -> list[Draft]:
-    """All of them, in a random order."""
+def draw_population(world: World, counts: Sequence[int]) -> list[Draft]:
+    """So many of each class, in a random order."""
     drafts: list[Draft] = []
     scenario = world.scenario
-    for each, count in zip(scenario.population, _class_counts(scenario, workloads), strict=True):
+    for each, count in zip(scenario.population, counts, strict=True):
         made = _of_class(world, each, count)
         drafts += _in_phases(world, each, made) if each.phases else made
     order = world.streams.of("population/order").permutation(len(drafts))

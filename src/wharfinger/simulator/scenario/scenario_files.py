@@ -26,7 +26,7 @@ from wharfinger.simulator.truth.physics.regimes import find_regime
 
 MEASURED, TRACE = "measured:", "trace:"
 SHIPPED = Path(__file__).parent / "scenarios"
-_MAPPING = "scenario.yaml"  # in a trace's directory: names its columns
+_OWN = "scenario.yaml"  # in a directory of tables, or of a trace, whose columns it names
 _DEFAULT_MAPPING = "openb"  # shipped, for a directory without its own
 _DESCRIPTION = re.compile(r"^\s+description:\s*(.+?)\s*$", re.MULTILINE)
 
@@ -95,7 +95,7 @@ def read_scenario(text: bytes | str, *, source: str, directory: Path) -> Scenari
     Raises:
         InvalidManifest: With all that is wrong.
     """
-    problems = Problems(source)
+    problems = Problems(source, strict=True)
     roots = list(read_documents(text, problems))
     problems.raise_if_any()
     if len(roots) != 1:
@@ -139,12 +139,22 @@ def _mend(text: str) -> str:
 
 
 def measured_scenario(directory: str) -> Scenario:
-    """Population and platforms from the rows of measured tables only.
+    """Measured tables: by the ``scenario.yaml`` that lies with them, or from their rows alone.
 
-    Pairs were measured, so a server has room for two: two CPUs, and each workload takes one. The
-    load is half of that, one workload per server: a good placement can avoid all pairs with much
-    contention, a bad one has some.
+    Without that file: pairs were measured, so a server has room for two: two CPUs, and each
+    workload takes one. The load is half of that, one workload per server: a good placement can
+    avoid all pairs with much contention, a bad one has some.
     """
+    own = Path(directory) / _OWN
+    if own.is_file():
+        scenario = _scenario_file(own)
+        if scenario.measured is not None:
+            return scenario
+        if scenario.is_physical or scenario.trace is not None:
+            raise InvalidInput(
+                f"{own}: its truth is not these tables; write truth: {{measured: .}}"
+            )
+        return replace(scenario, truth=MeasuredTruth(str(own.resolve().parent)))
     return Scenario(
         f"measured-{slug(Path(directory).resolve().name)}",
         "workloads and platforms of measured tables, two to a server",
@@ -165,7 +175,7 @@ def measured_scenario(directory: str) -> Scenario:
 def _trace_scenario(where: str) -> Scenario:
     path = Path(where)
     if path.is_dir():
-        own = path / _MAPPING
+        own = path / _OWN
         scenario = _scenario_file(own if own.is_file() else SHIPPED / f"{_DEFAULT_MAPPING}.yaml")
         if not isinstance(scenario.trace, CsvTrace):
             raise InvalidInput(f"{own}: it has no trace in CSV; write spec.trace.csv")

@@ -6,7 +6,7 @@ it requested takes as long as it took. Called by ``build``.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 from wharfinger.errors import InvalidInput
@@ -50,7 +50,7 @@ def chosen_jobs(
     trace: Trace,
     source: CsvTrace | SwfTrace,
     groups: Sequence[ServerGroup],
-    workloads: int | None,
+    of_all: Callable[[int], int],
     streams: Streams,
 ) -> tuple[tuple[TraceJob, ...], dict[str, int]]:
     """The rows that run, and how many were left out by reason; ``InvalidInput`` if too few."""
@@ -63,7 +63,7 @@ def chosen_jobs(
         skipped["that need more memory than every server has"] = len(trace.jobs) - len(jobs)
     if not jobs:
         raise InvalidInput(f"no job is left of the trace: {tell(skipped)}; add larger servers")
-    wanted = max(1, round(len(jobs) * source.window.sample)) if workloads is None else workloads
+    wanted = of_all(max(1, round(len(jobs) * source.window.sample)))
     if wanted > len(jobs):
         raise InvalidInput(f"{wanted} workloads of a trace that has {len(jobs)}; ask for fewer")
     if wanted < len(jobs):

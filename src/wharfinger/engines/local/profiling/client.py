@@ -23,19 +23,31 @@ from wharfinger.core.codec import decode_event
 from wharfinger.engines.local.machine import Launcher
 from wharfinger.engines.local.measuring import LocalMonitor
 from wharfinger.engines.local.profiling.job import ProfilingJob
+from wharfinger.engines.local.profiling.session import EVERYWHERE
 from wharfinger.engines.local.records import check_key, list_keys
 from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Callback, Watcher
 from wharfinger.errors import InvalidInput
-from wharfinger.model.performance import Performance, Sample, achieved, meets
-from wharfinger.model.workload import ProfileMode
+from wharfinger.model.performance import (
+    Performance,
+    Quantity,
+    Sample,
+    achieved,
+    as_performance,
+    meets,
+)
+from wharfinger.model.profile import Measurements, ProfilingPlan
+from wharfinger.model.workload import ProfileMode, Workload
 from wharfinger.monitor.messages import Channel, start_peer
+from wharfinger.monitor.spec import main_quantity
 
 log = logging.getLogger(__name__)
 
-Answer = ev.ProfilingFinished | ev.ProfilingFailed
+Answer = ev.ProfilingFinished | ev.ProfilingFailed | ev.WorkloadProbed
 
 STOPPED = "stopped"
+PROBE_SECONDS = 180.0
+"""For all sources of a probe together; then it is over."""
 CAP_BYTES = 1 << 30
 """How much a copy may write before it is killed."""
 LOG_CAP_BYTES = 1 << 20
@@ -77,7 +89,8 @@ class _Process:
 class _Plan:
     """One plan under way; without a channel ``process`` clears away after its dead worker.
 
-    ``below`` are the neighbors that were below their targets before the injection.
+    ``below`` are the neighbors that were below their targets before the injection. ``probe`` is
+    what was asked where it is no profiling, but a probe of what runs.
     """
 
     key: str
@@ -89,6 +102,13 @@ class _Plan:
     injecting: bool = False
     everywhere: bool = False
     below: set[str] = field(default_factory=set)
+    probe: act.ProbeWorkload | None = None
+
+    def failed(self, reason: str) -> Answer:
+        """What is answered where nothing came of it."""
+        if self.probe is None:
+            return ev.ProfilingFailed(self.key, reason)
+        return _not_probed(self.probe, reason)
 
 
 class ProfilingClient:
@@ -150,16 +170,74 @@ class ProfilingClient:
             return
         refusal = _refusal(action)
         if refusal:
-            self._settle(ev.ProfilingFailed(key, refusal))
+            self._settle(key, ev.ProfilingFailed(key, refusal))
         elif self._cleaning is not None:
             self._waiting[key] = action
         else:
             self._begin(action)
 
+    def probe(self, action: act.ProbeWorkload) -> None:
+        """Probe a run once; asked for again it goes on, or gets the same answer."""
+        name = _name_of(action)
+        if name in self._plans:
+            return
+        if name in self._answers:
+            self._tell(self._answers[name])
+            return
+        self.end_probe(action.key)
+        if refusal := self._why_not_probed(action):
+            self._settle(name, _not_probed(action, refusal))
+            return
+        run = self._runs[action.key]
+        assert run.start.placement is not None
+        held, server = run.start.placement.allocation, run.start.placement.server
+        plan = ProfilingPlan(
+            server,
+            (held.cpu_millicpus,),
+            held.memory_bytes,
+            action.sources,
+            PROBE_SECONDS,
+            action.tolerance,
+        )
+        try:
+            self._plans[name] = self._launch(name, action.workload, plan, action)
+        except (OSError, InvalidInput, KeyError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            self._settle(name, _not_probed(action, f"no prober can be started: {reason}"))
+            return
+        self._measuring.hasten(self._take_newest)
+
+    def end_probe(self, key: str) -> None:
+        """End the probe of a run, if there is one; the answer is ``stopped``."""
+        for plan in self._plans.values():
+            if plan.probe is not None and plan.probe.key == key and plan.channel is not None:
+                plan.stopped = True
+                plan.process.kill()
+
+    def _why_not_probed(self, action: act.ProbeWorkload) -> str:
+        run = self._runs.get(action.key)
+        if action.server:
+            return "this engine does not copy what runs"
+        if run is None or not run.running or run.start.placement is None:
+            return "it does not run"
+        if not 0 < action.tolerance < 1:
+            return f"a tolerance of {action.tolerance}"
+        here = run.start.placement.server
+        others = [
+            other.start.placement.server
+            for other in self._runs.values()
+            if other is not run and other.running and other.start.placement is not None
+        ]
+        if here in others:
+            return "its server's cores are shared with neighbors: no source reaches it alone"
+        if others and EVERYWHERE.intersection(action.sources):
+            return "storage is shared with other servers of this machine"
+        return ""
+
     def stop(self, key: str) -> bool:
         """End a plan; whether there is, or was, one of that key. The answer is ``stopped``."""
         if self._waiting.pop(key, None) is not None:
-            self._settle(ev.ProfilingFailed(key, STOPPED))
+            self._settle(key, ev.ProfilingFailed(key, STOPPED))
             return True
         if (plan := self._plans.get(key)) is not None:
             plan.stopped = True
@@ -171,24 +249,33 @@ class ProfilingClient:
         return key in self._answers
 
     def forget(self, key: str) -> None:
-        """Drop an answer."""
+        """Drop its answers."""
         self._answers.pop(key, None)
+        for name in [n for n, a in self._answers.items() if a.key == key]:
+            del self._answers[name]
 
     def _begin(self, action: act.ProfileWorkload) -> None:
         try:
-            self._plans[action.key] = self._launch(action)
+            self._plans[action.key] = self._launch(action.key, action.workload, action.plan)
         except (OSError, InvalidInput, KeyError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            self._settle(ev.ProfilingFailed(action.key, f"no profiler can be started: {reason}"))
+            key = action.key
+            self._settle(key, ev.ProfilingFailed(key, f"no profiler can be started: {reason}"))
             return
         self._measuring.hasten(self._take_newest)
 
-    def _launch(self, action: act.ProfileWorkload) -> _Plan:
-        key, server = action.key, action.plan.server
+    def _launch(
+        self,
+        key: str,
+        workload: Workload,
+        asked: ProfilingPlan,
+        probe: act.ProbeWorkload | None = None,
+    ) -> _Plan:
+        server = asked.server
         job = ProfilingJob(
             key,
-            action.workload,
-            action.plan,
+            workload,
+            asked,
             machine=self._machine().only(server, log_cap_bytes=LOG_CAP_BYTES),
             directory=self._directory / key,
             cap_bytes=CAP_BYTES,
@@ -202,9 +289,10 @@ class ProfilingClient:
             raise
         channel = Channel(ours)
         with suppress(OSError):  # Dead already: its end will be seen.
-            channel.send({"job": job.encode()})
+            what = {"probe": [probe.key, probe.number]} if probe else {}
+            channel.send({"job": job.encode(), **what})
         ours.setblocking(False)
-        plan = _Plan(key, server, process, channel)
+        plan = _Plan(key, server, process, channel, probe=probe)
         self._watcher.add(channel.fileno(), partial(self._look, plan))
         return plan
 
@@ -220,7 +308,8 @@ class ProfilingClient:
             if "answer" in message:
                 kind, payload = message["answer"]
                 report = decode_event(kind, payload.encode())
-                if isinstance(report, Answer) and report.key == plan.key:
+                about = plan.probe.key if plan.probe else plan.key
+                if isinstance(report, Answer) and report.key == about:
                     plan.answer = report
             if "maximum" in message:
                 device, maximum = message["maximum"]
@@ -237,7 +326,7 @@ class ProfilingClient:
         plan.injecting = False
         status = plan.process.reap()
         if plan.answer is None:
-            plan.answer = ev.ProfilingFailed(key, STOPPED if plan.stopped else _why(status))
+            plan.answer = plan.failed(STOPPED if plan.stopped else _why(status))
             clearing = self._clear(partial(self._ended, key), key, self._directory / key)
             if clearing is not None:
                 plan.process = clearing
@@ -246,7 +335,7 @@ class ProfilingClient:
         if not self._plans:
             self._measuring.hasten(None)
             self._fallen.clear()
-        self._settle(plan.answer)
+        self._settle(key, plan.answer)
 
     def _close_channel(self, plan: _Plan) -> None:
         if plan.channel is not None:
@@ -276,8 +365,8 @@ class ProfilingClient:
         for action in waiting.values():
             self._begin(action)
 
-    def _settle(self, answer: Answer) -> None:
-        self._answers[answer.key] = answer
+    def _settle(self, name: str, answer: Answer) -> None:
+        self._answers[name] = answer
         while len(self._answers) > MAX_ANSWERS:
             del self._answers[next(iter(self._answers))]
         self._tell(answer)
@@ -287,11 +376,25 @@ class ProfilingClient:
             run = self._runs.get(newest.key)
             if run is None:
                 continue
+            self._tell_prober(run, newest, smoothed)
             if _is_below(run, newest, of_a_moment=True) or _is_below(run, smoothed):
                 self._fallen.add(run.key)
                 self._warn(run)
             else:
                 self._fallen.discard(run.key)
+
+    def _tell_prober(self, run: LocalRun, newest: Sample, smoothed: Sample) -> None:
+        for plan in self._plans.values():
+            if plan.probe is None or plan.probe.key != run.key or plan.channel is None:
+                continue
+            quantity = main_quantity(plan.probe.workload)
+            reading = newest.readings.get(quantity)
+            used = newest.readings.get(Quantity.CPU) or smoothed.readings.get(Quantity.CPU)
+            if reading is None or reading.value <= 0:
+                continue
+            told = {"performance": as_performance(quantity, reading.value)}
+            with suppress(OSError):  # Dead, and its source with it.
+                plan.channel.send({**told, "used_cpus": used.value if used else None})
 
     def _warn(self, run: LocalRun) -> None:
         server = run.start.placement.server if run.start.placement else ""
@@ -303,6 +406,14 @@ class ProfilingClient:
                 plan.injecting = False
                 with suppress(OSError):  # Dead, and its source with it.
                     plan.channel.send({"fallen": name})
+
+
+def _name_of(action: act.ProbeWorkload) -> str:
+    return f"{action.key}.probe{action.number}"
+
+
+def _not_probed(action: act.ProbeWorkload, reason: str) -> ev.WorkloadProbed:
+    return ev.WorkloadProbed(action.key, action.number, Measurements(), reason)
 
 
 def _refusal(action: act.ProfileWorkload) -> str:

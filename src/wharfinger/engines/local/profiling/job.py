@@ -5,6 +5,7 @@ The job goes through sealed memory, since an environment may hold secrets.
 
 import os
 import select
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -72,6 +73,7 @@ class Lifeline:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._injecting = False
+        self._heard: list[Message] = []
 
     def tell(self, message: Message) -> None:
         """Send a message; raises ``ManagerGone``."""
@@ -97,10 +99,27 @@ class Lifeline:
             poll.register(descriptor, select.POLLIN)
         ready = {descriptor for descriptor, _ in poll.poll(max(0.0, seconds) * 1000)}
         if self._channel.fileno() in ready:
-            fallen = str(self.receive().get("fallen", ""))
+            message = self.receive()
+            if "performance" in message:
+                self._heard.append(message)
+            fallen = str(message.get("fallen", ""))
             if fallen and self._injecting:  # Else it comes too late: the source is gone.
                 raise NeighborFell(fallen)
         return bool(ready.intersection(descriptors))
+
+    def hear(self, seconds: float) -> Message | None:
+        """The next reading of the workload that is probed; ``None`` = none within the time.
+
+        Raises as :meth:`wait`.
+        """
+        until = time.monotonic() + seconds
+        while not self._heard and (left := until - time.monotonic()) > 0:
+            self.wait(left)
+        return self._heard.pop(0) if self._heard else None
+
+    def forget(self) -> None:
+        """Drop the readings that were not heard yet: they are of before."""
+        self._heard.clear()
 
     @contextmanager
     def injecting(self, *, everywhere: bool) -> Iterator[None]:

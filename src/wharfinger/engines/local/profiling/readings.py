@@ -11,12 +11,10 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from wharfinger.engines.local.machine import environment
+from wharfinger.engines.local.measuring import with_commands
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.runs import SandboxedRun, load_output
-from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.model.performance import Quantity
-from wharfinger.monitor.client import MARK
 from wharfinger.monitor.inside import Inside
 from wharfinger.monitor.source import COMMAND, HTTP, LINES
 from wharfinger.monitor.spec import LOAD, WatchSpec, spec_of
@@ -126,17 +124,32 @@ class Readings(Heard):
     def __init__(self, job: ProfilingJob, copy: SandboxedRun, init_pid: int) -> None:
         super().__init__()
         spec = _spec(job, copy, init_pid)
-        outside = replace(spec, url="", command=())
-        within = replace(spec, regex="", load_regex="", file="")
-        self._watch = Watch(outside, hear=self.add)
-        self._inside = Inside(within, init_pid) if spec.url or spec.command else None
+        # Its output is outside; ports, files and programs are its own.
+        said = spec.ready if spec.ready and spec.ready.line is not None else None
+        probed = None if said else spec.ready
+        outside = replace(spec, url="", command=(), ready=said, reach="")
+        within = replace(spec, regex="", load_regex="", file="", run_dir="", ready=probed)
+        self._watch = Watch(outside, hear=self._hear)
+        reads_inside = within.url or within.command or within.ready
+        self._inside = Inside(within, init_pid) if reads_inside else None
+
+    @property
+    def why_not_ready(self) -> str:
+        """Empty once it is ready; what it says before is no performance."""
+        inside = self._inside.why_not_ready if self._inside is not None else ""
+        return self._watch.health.why_not_ready or inside
 
     def look(self) -> None:
         """Take in what there is."""
+        self._watch.look_at_health()
         self._watch.read()
         if self._inside is not None:
             for number in self._inside.read():
-                self.add(*number)
+                self._hear(*number)
+
+    def _hear(self, source: str, quantity: Quantity, at: float, value: float, counts: bool) -> None:
+        if not self.why_not_ready:
+            self.add(source, quantity, at, value, counts)
 
     def why_silent(self, quantity: Quantity) -> str:
         """Why there is no number of a quantity."""
@@ -155,10 +168,9 @@ def _spec(job: ProfilingJob, copy: SandboxedRun, init_pid: int) -> WatchSpec:
     workload = job.workload
     name = copy.run_dir.name
     has_load = workload.measure.load_command is not None
-    environ = {**environment(workload, name), KEY_VARIABLE: name + MARK}
     load_runs = "its file" if has_load else ""
-    where = WatchSpec(name, str(copy.run_dir), load_runs=load_runs, env=environ)
-    spec = spec_of(where, workload)
+    where = WatchSpec(name, str(copy.run_dir), load_runs=load_runs)
+    spec = with_commands(replace(spec_of(where, workload), alive=None), workload)
     file = Path(workload.run.working_directory, spec.file)
     return replace(
         spec,

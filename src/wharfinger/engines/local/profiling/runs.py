@@ -4,24 +4,30 @@ Called by ``session``. A copy's writes lie in the plan's upper layers and go wit
 records lie in a run directory, which ``cleanup`` finds after a crash.
 """
 
+import os
+import signal
 import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from wharfinger.engines.local.machine import limits
-from wharfinger.engines.local.measuring import LOAD_ALLOCATION, cpu_file, last_line
+from wharfinger.engines.local.checking import cannot_run
+from wharfinger.engines.local.machine import environment_of, limits
+from wharfinger.engines.local.measuring import LOAD_ALLOCATION, cpu_file
 from wharfinger.engines.local.profiling.cleanup import clear_run
 from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
 from wharfinger.engines.local.records import StartRecord, create_run
+from wharfinger.engines.local.reports import describe_failed_start
 from wharfinger.engines.local.run import SupervisedTree
 from wharfinger.errors import EngineFault, OutOfSpace
+from wharfinger.host.accounts import UserAccount, other_account
 from wharfinger.host.cgroups import Group
 from wharfinger.host.processes import children_of, descendants, has_ended
 from wharfinger.host.run_dir import ExitRecord, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
 from wharfinger.host.supervisor import Supervisor, request_stop
 from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.workload import Workload, WorkloadType
 from wharfinger.monitor.counters import cpu_seconds
 from wharfinger.profiling.steps import RunFailed
 
@@ -33,6 +39,8 @@ MAX_WORDS = 400
 
 AGAIN = 'while "$@"; do :; done'
 """A load generator is started again when it has come to its end, but not when it has failed."""
+HELD = f'go=; trap go=1 USR1; until [ "$go" ]; do sleep 0.05; done; trap - USR1; {AGAIN}'
+"""One whose copy has first to be ready: it waits for a signal."""
 
 
 class SandboxedRun(SupervisedTree):
@@ -101,7 +109,9 @@ class SandboxedRun(SupervisedTree):
         allocation = Allocation(cpu_millicpus, self._job.plan.memory_bytes)
         start = replace(self.start, placement=Placement(server.server.name, allocation))
         try:
-            refused = self.resize(start, limits(allocation, server, server.cpus))
+            critical = start.latency_critical
+            wanted = limits(allocation, server, server.cpus, latency_critical=critical)
+            refused = self.resize(start, wanted)
         except (EngineFault, OutOfSpace) as fault:
             raise RunFailed(str(fault)) from fault
         if refused is not None:
@@ -123,7 +133,7 @@ class SandboxedRun(SupervisedTree):
         if record is None:
             return "the copy's supervisor was killed"
         if report is None and record.failed_step is not None:
-            return f"the copy could not be started: {record.failed_step.replace('_', ' ')}"
+            return describe_failed_start(record, self._job.workload.run)
         if report is None:
             return self._out_of_memory() or f"the copy was killed{self._words()}"
         if report.outcome is SandboxOutcome.CAP:
@@ -132,7 +142,8 @@ class SandboxedRun(SupervisedTree):
                 f"and {self._job.cap_bytes} is the most; use profile.mode: live"
             )
         if report.outcome is SandboxOutcome.FAULT:
-            return f"the copy could not be run: {report.reason}"
+            why = cannot_run(self._job.workload, report.reason)
+            return why or f"the copy could not be run: {report.reason}"
         if report.outcome is SandboxOutcome.LOAD_ENDED:
             return f"the load generator ended with status {report.load_exit_code}{self._words()}"
         if report.exit_code == 0:
@@ -146,8 +157,18 @@ class SandboxedRun(SupervisedTree):
         return f"the copy needs more memory than {self._job.plan.memory_bytes} bytes"
 
     def _words(self) -> str:
-        line = last_line(self.run_dir, MAX_WORDS)
+        line = self.last_line(MAX_WORDS)
         return f": {line}" if line else ""
+
+    def release_load(self) -> bool:
+        """Let a load generator that is held begin; whether it was there to be told."""
+        for pid in children_of(self._init):
+            with suppress(OSError):
+                held = HELD.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+                if held and _catches(pid, signal.SIGUSR1):
+                    os.kill(pid, signal.SIGUSR1)
+                    return True
+        return False
 
     def kill(self) -> None:
         """End it, all of it, at once."""
@@ -164,14 +185,28 @@ class SandboxedRun(SupervisedTree):
         clear_run(load_dir(self.run_dir))
 
 
+def _catches(pid: int, number: int) -> bool:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    caught = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "0")
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
 def start_copy(job: ProfilingJob, upper_base: Path, name: str, cpu_millicpus: int) -> SandboxedRun:
     """Start the copy; what its predecessor wrote is removed. Raises ``RunFailed``."""
     placement = Placement(job.plan.server, Allocation(cpu_millicpus, job.plan.memory_bytes))
     try:
         clean_up(upper_base)
-        start = job.machine.plan(name, placement)
+        critical = job.workload.type is WorkloadType.LATENCY_CRITICAL
+        start = job.machine.plan(name, placement, latency_critical=critical)
         run_dir = create_run(job.directory, name, start)
-        run = replace(job.workload.run, command=_command(job, upper_base, run_dir))
+        # The sandbox needs our rights, and gives them up for the program.
+        account = other_account(job.workload.run.user)
+        run = replace(
+            job.workload.run,
+            command=_command(job, upper_base, run_dir, account),
+            env={**environment_of(account), **job.workload.run.env},
+            user="",
+        )
         workload = replace(job.workload, run=run)
         supervisor = job.machine.launch(run_dir, workload, start, placement)
     except (EngineFault, OSError) as error:
@@ -179,12 +214,15 @@ def start_copy(job: ProfilingJob, upper_base: Path, name: str, cpu_millicpus: in
     return SandboxedRun(job, run_dir, start, supervisor)
 
 
-def _command(job: ProfilingJob, upper_base: Path, run_dir: Path) -> tuple[str, ...]:
+def _command(
+    job: ProfilingJob, upper_base: Path, run_dir: Path, account: UserAccount | None
+) -> tuple[str, ...]:
     load, load_group = job.workload.measure.load_command, Group({})
     if load is not None:
         placement = Placement(job.plan.server, LOAD_ALLOCATION)
         load_group = job.machine.create_run(job.directory, load_dir(run_dir).name, placement)
-        load = ("/bin/sh", "-c", AGAIN, "sh", *load)
+        held = holds_load(job.workload)
+        load = ("/bin/sh", "-c", HELD if held else AGAIN, "sh", *load)
     return sandboxed(
         job.workload.run.command,
         working_directory=Path(job.workload.run.working_directory),
@@ -194,7 +232,14 @@ def _command(job: ProfilingJob, upper_base: Path, run_dir: Path) -> tuple[str, .
         load_command=load,
         load_output=load_output(run_dir) if load else None,
         load_cgroup_procs=load_group.procs_files,
+        account=account,
     )
+
+
+def holds_load(workload: Workload) -> bool:
+    """Whether its load generator waits to be released; else it waits for a socket that listens."""
+    measure, ready = workload.measure, workload.run.ready
+    return measure.load_command is not None and (ready is not None or measure.http is not None)
 
 
 def load_dir(run_dir: Path) -> Path:

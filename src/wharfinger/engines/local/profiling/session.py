@@ -15,7 +15,12 @@ from pathlib import Path
 from wharfinger.engines.local.profiling.cleanup import clear_run
 from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
 from wharfinger.engines.local.profiling.readings import Readings
-from wharfinger.engines.local.profiling.runs import SandboxedRun, start_copy, wait_until_begun
+from wharfinger.engines.local.profiling.runs import (
+    SandboxedRun,
+    holds_load,
+    start_copy,
+    wait_until_begun,
+)
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
 from wharfinger.host.processes import KEY_VARIABLE
 from wharfinger.ibench.driver import RunningSource, begin_maximum, start_supervised
@@ -82,18 +87,22 @@ def measure(job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> Measurem
         Interpreter(plan, procedure, observations, session).complete(session.read)
     finally:
         session.close()
-    return observations.measurements(runs=session.started, seconds=time.monotonic() - began)
+    measured = observations.measurements(runs=session.started, seconds=time.monotonic() - began)
+    return replace(measured, memory_peak_bytes=session.memory_peak_bytes)
 
 
 class ProfilingSession:
     """The port: one run at a time, and a source beside it; ``started`` counts the runs.
 
-    ``by_rate``: the program reports its performance while it runs.
+    ``by_rate``: the program reports its performance while it runs. ``memory_peak_bytes``: the most
+    memory that it was seen to use; ``None`` = unknown.
     """
 
     def __init__(self, job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> None:
         self.by_rate = spec_of(WatchSpec("", "", load_runs="any"), job.workload).measured
         self.started = 0
+        self.memory_peak_bytes: int | None = None
+        self._memory_seen_at = 0.0
         self._job = job
         self._plan = job.plan
         self._upper_base = upper_base
@@ -130,7 +139,7 @@ class ProfilingSession:
         self._cpu_millicpus = self._plan.cpu_millicpus[0]
         if self._source is None:
             self._source = self._source_ends.enter_context(
-                _begin_source(self._job, step.resource, self._upper_base, self._lifeline)
+                begin_source(self._job, step.resource, self._upper_base, self._lifeline)
             )
         if step.intensity != self._source.intensity:
             try:
@@ -190,6 +199,7 @@ class ProfilingSession:
                 self._present.end()
                 self._begin(wanted.reserved_starts or 0)
             else:
+                self._look_at_memory()
                 self._lifeline.wait(POLL_SECONDS)
 
     def close(self) -> None:
@@ -252,6 +262,14 @@ class ProfilingSession:
         if moved is not None:
             self._io_bytes_per_second = moved
 
+    def _look_at_memory(self) -> None:
+        now = time.monotonic()
+        if now - self._memory_seen_at < LOOK_SECONDS:
+            return
+        self._memory_seen_at, in_use = now, self._present.group.memory_in_use()
+        if in_use is not None:
+            self.memory_peak_bytes = max(in_use, self.memory_peak_bytes or 0)
+
     def _mark(self) -> None:
         self._since = time.monotonic()
         if self._run is not None:
@@ -270,7 +288,22 @@ class ProfilingSession:
         if not init:
             run.end()
         self._readings = Readings(self._job, run, init)
+        self._await_ready()
         self._mark()
+
+    def _await_ready(self) -> None:
+        patience_seconds = max(FIRST_NUMBER_SECONDS, self._plan.seconds)
+        until = time.monotonic() + patience_seconds
+        held = holds_load(self._job.workload)
+        while not self._present.over:
+            self._heard.look()
+            why = self._heard.why_not_ready
+            if not why and (not held or self._present.release_load()):
+                return
+            if time.monotonic() >= until:
+                why = why or "its load generator did not begin"
+                raise RunFailed(f"the copy was not ready within {patience_seconds:.0f} s: {why}")
+            self._lifeline.wait(POLL_SECONDS)
 
     def _whole_run(self, until: float) -> Stretch | None:
         while time.monotonic() < until:
@@ -289,6 +322,7 @@ class ProfilingSession:
             left = until - time.monotonic()
             if left <= 0:
                 return Stretch(time.monotonic() - began, {}, self._present.used_cpus())
+            self._look_at_memory()
             self._lifeline.wait(min(left, LOOK_SECONDS), self._present.pidfd)
             if self._source is None and self.started == 1:
                 self._look_at_io()
@@ -318,9 +352,10 @@ def wanted_of(workload: Workload) -> tuple[Quantity, ...]:
 
 
 @contextmanager
-def _begin_source(
+def begin_source(
     job: ProfilingJob, resource: SharedResource, upper_base: Path, lifeline: Lifeline
 ) -> Iterator[RunningSource]:
+    """A source of interference beside the job's workload; raises ``SourceSilent``."""
     name = f"{job.key}.{resource.value}"
     all_millicpus = MILLICPUS_PER_CPU * len(job.server.cpus)
     left_millicpus = round(all_millicpus * (1 - KEPT_BACK)) - job.plan.cpu_millicpus[0]

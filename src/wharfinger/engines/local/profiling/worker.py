@@ -8,16 +8,20 @@ another process, this module with ``--clear``, or the next engine clears away.
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_event
-from wharfinger.engines.local.profiling import cleanup
+from wharfinger.engines.local.checking import why_not
+from wharfinger.engines.local.profiling import cleanup, probe
 from wharfinger.engines.local.profiling.job import Lifeline, ManagerGone, ProfilingJob
 from wharfinger.engines.local.profiling.session import measure
 from wharfinger.errors import WharfingerError
 from wharfinger.host.sandbox import SandboxKind, describe_support
+from wharfinger.model.ends import CANNOT_RUN
 from wharfinger.monitor.messages import attach, follow_parent
 from wharfinger.profiling.steps import RunFailed
 
@@ -29,12 +33,15 @@ PREFIX = ".wharfinger-profile-"
 
 def answer(job: ProfilingJob, lifeline: Lifeline) -> ev.ProfilingFinished | ev.ProfilingFailed:
     """Run the plan; raises ``ManagerGone``."""
+    if why := why_not(job.workload):  # It may have been there when it was submitted.
+        return ev.ProfilingFailed(job.key, f"{CANNOT_RUN}{why}", fatal=True)
     try:
         upper_base = _prepare(job)
         job = replace(job, cap_bytes=cap(upper_base, job.cap_bytes))
         return ev.ProfilingFinished(job.key, measure(job, upper_base, lifeline))
     except (RunFailed, WharfingerError) as error:
-        return ev.ProfilingFailed(job.key, str(error))
+        why = str(error)
+        return ev.ProfilingFailed(job.key, why, fatal=why.startswith(CANNOT_RUN))
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return ev.ProfilingFailed(job.key, f"{where}{error.strerror}")
@@ -84,6 +91,16 @@ def cap(upper_base: Path, max_bytes: int) -> int:
     return max(1, min(max_bytes, status.f_bavail * status.f_frsize // FREE_SHARE))
 
 
+def _report(
+    job: ProfilingJob, asked: Sequence[Any] | None, lifeline: Lifeline
+) -> ev.ProfilingFinished | ev.ProfilingFailed | ev.WorkloadProbed:
+    if asked is None:
+        return answer(job, lifeline)
+    key, number = asked
+    follow_parent(follow=False)
+    return probe.answer(job, int(number), str(key), lifeline)
+
+
 def main(arguments: list[str]) -> None:
     """Begin, as ``client`` calls it: socket and parent, or what is to be cleared away."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the manager.
@@ -93,13 +110,14 @@ def main(arguments: list[str]) -> None:
         return
     lifeline = Lifeline(attach(*arguments))
     try:
-        job = ProfilingJob.decode(lifeline.receive()["job"])
+        told = lifeline.receive()
     except ManagerGone:
         return
+    job = ProfilingJob.decode(told["job"])
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, job.limit_seconds)
     try:
-        report = answer(job, lifeline)
+        report = _report(job, told.get("probe"), lifeline)
         cleanup.clear(job.directory)
         kind, payload = encode_event(report)
         lifeline.tell({"answer": [kind, payload.decode()]})

@@ -1,0 +1,144 @@
+"""What may go ahead of a blocked head: the pipeline asks here, behind one, before it decides."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from wharfinger.core.backfill import (
+    KeptRoom,
+    copy_end,
+    end_if_placed,
+    expected_start,
+    keep_room,
+)
+from wharfinger.core.cluster_state import ClusterState
+from wharfinger.core.own_decisions import refused
+from wharfinger.core.queues import BlockedHead, entry_of
+from wharfinger.core.residents import ClusterResidents
+from wharfinger.core.seams.estimation import Profiling
+from wharfinger.core.seams.policy import Policy
+from wharfinger.core.seams.verdicts import PlacementVerdict
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse
+from wharfinger.model.profile import ProfilingPlan
+from wharfinger.model.view import Request
+
+
+class Backfilling:
+    """Verdicts on those behind a blocked head, and what is told of the head itself.
+
+    Attributes:
+        unprofiled: The first of those that wait for room to be profiled, if it was refused.
+    """
+
+    def __init__(self, cluster: ClusterState, residents: ClusterResidents, policy: Policy) -> None:
+        self._cluster = cluster
+        self._residents = residents
+        self._policy = policy
+        self.unprofiled: BlockedHead | None = None
+
+    def head(self, now: float, record: WorkloadRecord, refusal: Refuse) -> BlockedHead | None:
+        """A workload that was refused, for which room is kept; ``None`` = nothing goes ahead."""
+        if not self._policy.admission.backfill:
+            return None
+        return BlockedHead(self._residents.request(record, now), refusal.cpu_needed)
+
+    def expected(self, now: float, head: BlockedHead | None, decision: Decision) -> Decision:
+        """The refusal of a head, with when and where it should start."""
+        kept = None if head is None else self._keep_room(now, head)
+        return decision if kept is None else expected_start(decision, kept, now)
+
+    def placed(
+        self, now: float, record: WorkloadRecord, verdict: PlacementVerdict, head: BlockedHead
+    ) -> Place | Refuse:
+        """The placement's verdict, where that does not delay the head; else another, or none."""
+        kept = self._keep_room(now, head) if isinstance(verdict, Place) else None
+        if isinstance(verdict, Place) and kept is not None and _delays(now, record, verdict, kept):
+            request = self._residents.request(record, now)
+            elsewhere = replace(request, excluded=request.excluded | {kept.row})
+            other = self._policy.placement.place(elsewhere, self._residents.view())
+            if not isinstance(other, Place) or _delays(now, record, other, kept):
+                return Refuse(_would_delay(verdict.decision, head.name, kept.when(now)))
+            verdict = other
+        if isinstance(verdict, Place):
+            return replace(verdict, decision=_placed_ahead(verdict.decision, [head.name]))
+        if isinstance(verdict, Refuse):
+            return verdict
+        # Nothing is stopped or acquired for one that is not first.
+        return Refuse(_behind(verdict.decision, head.name))
+
+    def profiled(
+        self, now: float, record: WorkloadRecord, request: Request, planned: Profiling
+    ) -> Profiling:
+        """Its profiling where it delays no blocked head, and none that waits before it for that."""
+        heads = self._cluster.queues.heads.all()
+        first = next(iter(self._cluster.unprofiled), None)
+        if first is not None and first < entry_of(record):
+            before = self.unprofiled
+            heads.append(before if before is not None and before.name == first[2] else None)
+        if not heads:
+            return planned
+        there = [head for head in heads if head is not None]
+        kept = [room for head in there if (room := self._keep_room(now, head))]
+        profiling: Profiling | None = planned if len(there) == len(heads) else None
+        if profiling is not None and _copy_delays(profiling.plan, kept, now):
+            avoided = request.excluded.union(room.row for room in kept)
+            assert self._policy.estimation is not None
+            elsewhere = replace(request, excluded=avoided)
+            profiling = self._policy.estimation.plan(elsewhere, self._residents.view())
+        if profiling is None or profiling.plan is None or _copy_delays(profiling.plan, kept, now):
+            return Profiling(_behind_others(planned.decision))
+        ahead = _placed_ahead(profiling.decision, [head.name for head in there])
+        return replace(profiling, decision=ahead)
+
+    def waits_for_copy(self, request: Request, refusal: Decision) -> None:
+        """The first that is refused profiling for want of room keeps others from delaying it."""
+        if self.unprofiled is not None or refusal.reason is not ReasonCode.NO_ROOM:
+            return
+        needed, servers = refusal.numbers.get("cpu_needed_millicpus"), self._residents.view().names
+        cpu_needed = None if needed is None else np.full(len(servers), int(needed), dtype=np.int64)
+        self.unprofiled = BlockedHead(request, cpu_needed)
+
+    def _keep_room(self, now: float, head: BlockedHead) -> KeptRoom | None:
+        return keep_room(head, self._residents.view(), self._cluster, now)
+
+
+def _delays(now: float, record: WorkloadRecord, verdict: Place, kept: KeptRoom) -> bool:
+    """Whether a placement would delay what room is kept for."""
+    ends_at = end_if_placed(record, verdict.decision, now)
+    return kept.is_delayed_by(verdict.placements, ends_at)
+
+
+def _copy_delays(plan: ProfilingPlan | None, kept: list[KeptRoom], now: float) -> bool:
+    """The same of profiling runs."""
+    if plan is None:
+        return False
+    ends_at = copy_end(plan, now, now)
+    return any(room.is_delayed_by(plan.placements, ends_at) for room in kept)
+
+
+def _behind_others(decision: Decision) -> Decision:
+    """Others wait before it for profiling."""
+    message = "others wait before it for room to be profiled"
+    mend = "room for those, or a higher priority"
+    return refused(decision, ReasonCode.BEHIND_OTHERS, message, mend)
+
+
+def _would_delay(decision: Decision, head: str, when: str) -> Decision:
+    """It fits, but would take room that is kept for a blocked one before it."""
+    message = f"it would delay {head}, which waits for room before it: {when}"
+    mend = f"an expected duration or a time limit with which it ends before that, or {head} placed"
+    return refused(replace(decision, predicted=None), ReasonCode.BEHIND_OTHERS, message, mend)
+
+
+def _behind(decision: Decision, head: str) -> Decision:
+    """It is not placed as one behind a blocked one may be."""
+    message = f"{head} waits before it; ahead of that one it is only placed where there is room"
+    return refused(decision, ReasonCode.BEHIND_OTHERS, message, f"room, or {head} placed")
+
+
+def _placed_ahead(decision: Decision, heads: Sequence[str]) -> Decision:
+    """It is placed or profiled before those that wait for room."""
+    message = f"{decision.message}; ahead of {' and '.join(heads)}: does not delay it"
+    return replace(decision, message=message)

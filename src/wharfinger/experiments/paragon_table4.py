@@ -1,0 +1,211 @@
+"""Paragon's Table IV: phases of running workloads that are found, and false alarms.
+
+Source: Paragon (TOCS) 3.4 and Table IV. Its cluster migrates virtual machines, so what is moved
+here keeps its work, and a copy goes on from where its workload is. Performance is read every five
+seconds, as a live manager does. One run looks for phases reactively, another pre-emptively, a third
+not at all.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log
+from statistics import fmean, median
+
+from wharfinger.core import events as ev
+from wharfinger.core.tracking import ProbeCause
+from wharfinger.experiments.ground_truth import GroundTruthStudy, StudyFindings
+from wharfinger.simulator.cluster.runs import PhaseChange
+from wharfinger.simulator.results.outcome import Outcome
+from wharfinger.simulator.run import RunSpec, Simulation
+from wharfinger.simulator.scenario.build import build
+from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
+from wharfinger.simulator.truth.physics.regimes import Regime
+
+SCENARIO = "paragon-local-phases"
+POLICY = "quasar"
+EVERY_SECONDS = 5.0
+SEEN = 0.05
+"""Share by which performance has to change for a phase to show in it: what QoS tolerates."""
+LEAST_SECONDS = 30.0
+"""A phase that is over sooner is not counted: nothing that is done about it could pay."""
+MODES: Mapping[str, str] = {
+    "reactive": "phases.share=0.0",
+    "pre-emptive": "phases.reactive=false",
+    "both": "",
+    "neither": "phases.share=0.0,phases.reactive=false",
+}
+_FOUND = "another phase"
+
+
+@dataclass(frozen=True, slots=True)
+class PhasesSeen:
+    """One run: its outcome, the true changes of phase, and by job what was made of it.
+
+    ``anew`` are reclassifications for being off its prediction; ``probes`` have when they were
+    answered, and whether another phase was found, by scores or at all.
+    """
+
+    outcome: Outcome
+    changes: Sequence[PhaseChange]
+    alarms: Mapping[str, Sequence[float]]
+    anew: Mapping[str, Sequence[float]]
+    probes: Mapping[str, Sequence[tuple[float, bool, bool]]]
+
+
+class _Watched(Simulation):
+    """Notes by job when it was found in another phase, and what pre-emptive probes told."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.alarms: dict[str, list[float]] = {}
+        self.anew: dict[str, list[float]] = {}
+        self.probes: dict[str, list[tuple[float, bool, bool]]] = {}
+
+    def _log(self, now: float, events: Sequence[ev.Event]) -> None:
+        super()._log(now, events)
+        found = {
+            event.name: event.decision.message
+            for event in events
+            if isinstance(event, ev.ReclassificationPlanned) and _FOUND in event.decision.message
+        }
+        for event in events:
+            if isinstance(event, ev.ReclassificationPlanned) and event.name not in found:
+                self.anew.setdefault(event.name, []).append(now)
+            elif isinstance(event, ev.ProbePlanned) and event.cause is ProbeCause.REACTIVE:
+                self.alarms.setdefault(event.name, []).append(now)
+            elif isinstance(event, ev.WorkloadProbed):
+                record = self.manager.record_of(event.key)
+                probe = record.probe if record else None
+                if record and probe and probe.answer and probe.cause is ProbeCause.PREEMPTIVE:
+                    why = found.get(record.name, "")
+                    told = now, bool(why), any(kind in why for kind in ("tolerated", "caused"))
+                    self.probes.setdefault(record.name, []).append(told)
+        if not any(isinstance(event, ev.WorkloadProbed) for event in events):
+            for name in found:
+                self.alarms.setdefault(name, []).append(now)
+
+
+def watch(regime: Regime, seed: int, mode: str, workloads: int | None = None) -> PhasesSeen:
+    """One run of the scenario."""
+    policy = f"{POLICY}[{MODES[mode]}]" if MODES[mode] else POLICY
+    spec = RunSpec(SCENARIO, policy, seed=seed, regime=regime.name, workloads=workloads)
+    setup = build(in_regime(load_scenario(SCENARIO), regime.name), seed, None, workloads)
+    setup = replace(
+        setup,
+        costs=replace(setup.costs, keeps_work=True),
+        measuring=replace(setup.measuring, every_seconds=EVERY_SECONDS),
+    )
+    simulation = _Watched(setup, spec)
+    outcome = simulation.run()
+    changes = simulation.cluster.phase_changes
+    alarms, anew = simulation.alarms, simulation.anew
+    return PhasesSeen(outcome, changes, alarms, anew, simulation.probes)
+
+
+def look(regime: Regime, seed: int) -> StudyFindings:
+    """All measurements of one population."""
+    seen = {mode: watch(regime, seed, mode) for mode in MODES}
+    numbers = {
+        **{f"reactive/{name}": n for name, n in reactive(seen["reactive"])},
+        **{f"pre-emptive/{name}": n for name, n in preemptive(seen["pre-emptive"])},
+    }
+    for mode, each in seen.items():
+        summary = each.outcome.summary
+        for name in ("performance_mean", "qos_kept_fraction"):
+            if (value := summary.get(name)) is not None:
+                numbers[f"{mode}/{name}"] = float(value)
+    return StudyFindings(numbers)
+
+
+def reactive(seen: PhasesSeen) -> Iterator[tuple[str, float]]:
+    """What was found of the phases that show in performance, how soon, and what was none."""
+    after: dict[tuple[str, int], float] = {(c.name, c.phase): c.time for c in seen.changes}
+    ends = {fate.name: fate.ended_at or 0.0 for fate in seen.outcome.fates}
+    found, by_level, seconds, slower = [], [], [], []
+    for change in seen.changes:
+        if change.rate <= 0 or change.rate_before <= 0:
+            continue
+        until = after.get((change.name, change.phase + 1), ends.get(change.name, change.time))
+        off = log(change.rate / change.rate_before)
+        if abs(off) < SEEN or until - change.time < LEAST_SECONDS:
+            continue
+        alarms = [at for at in seen.alarms.get(change.name, ()) if change.time <= at < until]
+        anew = [at for at in seen.anew.get(change.name, ()) if change.time <= at < until]
+        first = min([*alarms, *anew], default=None)
+        found.append(float(first is not None))
+        by_level.append(float(bool(alarms)))
+        if off < 0:
+            slower.append(found[-1])
+        if first is not None:
+            seconds.append(first - change.time)
+    false = [
+        is_false for name, alarms in seen.alarms.items() for is_false in _false(name, alarms, seen)
+    ]
+    yield "phases", float(len(found))
+    if found:
+        yield "found", fmean(found)
+        yield "found-by-level", fmean(by_level)
+    if slower:
+        yield "found-slower", fmean(slower)
+    if seconds:
+        yield "seconds", fmean(seconds)
+        yield "seconds-median", median(seconds)
+    if false:
+        yield "false-alarms", fmean(false)
+
+
+def _false(name: str, alarms: Sequence[float], seen: PhasesSeen) -> Iterator[float]:
+    """Of each alarm of a job, whether it has entered no phase since the one before."""
+    changes, before = [c.time for c in seen.changes if c.name == name], 0
+    for at in alarms:
+        now = bisect_right(changes, at)
+        yield float(now == before)
+        before = now
+
+
+def preemptive(seen: PhasesSeen) -> Iterator[tuple[str, float]]:
+    """Of those sampled that were in another phase than when classified, what was found."""
+    truths = []
+    for name, probes in seen.probes.items():
+        changes, before = [c.time for c in seen.changes if c.name == name], 0
+        for at, found, by_scores in probes:
+            now = bisect_right(changes, at)
+            truths.append((now != before, found, by_scores))
+            before = now if found else before
+    changed = [float(found) for has_changed, found, _ in truths if has_changed]
+    scores = [float(found) for has_changed, _, found in truths if has_changed]
+    same = [float(found) for has_changed, found, _ in truths if not has_changed]
+    yield "sampled", float(len(truths))
+    yield "sampled-with-phases", float(len(changed))
+    if changed:
+        yield "found", fmean(changed)
+        yield "found-by-scores", fmean(scores)
+    if same:
+        yield "false-alarms", fmean(same)
+
+
+PARAGON_TABLE4 = GroundTruthStudy(
+    name="paragon-table4",
+    about="phases of running workloads that are found, how soon, and false alarms",
+    source="Paragon (TOCS) 3.4, Table IV",
+    measure=look,
+    pictures=(),
+    published={
+        "reactive/found": 0.96,
+        "reactive/seconds": 8.5,
+        "pre-emptive/found": 0.75,
+        "pre-emptive/false-alarms": 0.051,
+    },
+    units={
+        "*/seconds*": "s",
+        "*/phases": "phases",
+        "*/sampled*": "workloads",
+        "*": "fraction",
+    },
+    notes=(
+        "Found reactively: by its own level, or since it is off its prediction.",
+        f"Phases counted change performance by at least {SEEN:.0%} and last {LEAST_SECONDS:g} s.",
+        "The published shares are of one snapshot of 30 programs.",
+    ),
+)

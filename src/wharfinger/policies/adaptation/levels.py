@@ -1,0 +1,147 @@
+"""Whether what runs performs as it did: its own level, and when it has left that.
+
+Page's cumulative sums (CUSUM, Biometrika 1954) in both directions: a deviation counts from an
+allowance on, and what it comes to over several measurements is held against a threshold. So noise
+is not taken for a change, a large change is seen at once and a small one a little later. A service
+is judged by its work per CPU second, which its load does not change (the utilization law).
+"""
+
+from dataclasses import replace
+from math import exp, hypot, log, sqrt
+from statistics import fmean
+
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.core.tracking import LevelTracking
+from wharfinger.model.performance import Quantity
+from wharfinger.policies.adaptation.phase_settings import LevelSettings
+from wharfinger.policies.adaptation.slack import cpu_used, is_recent
+
+_MEMORY = 20
+"""Measurements over which noise is learnt."""
+
+
+def level_of(record: WorkloadRecord, now: float, settings: LevelSettings) -> LevelTracking | None:
+    """Its level after its newest measurement; ``None`` = there is none as yet."""
+    before, probe, told = record.level, record.probe, _performance(record)
+    if told is None or len(record.placements) != 1:
+        return None
+    if is_recent(record.started_at, now, settings.level_settling_seconds):
+        return None
+    in_vivo = probe is not None and not probe.placements
+    if probe is not None and in_vivo and probe.under_way:
+        return before  # A source lowers it.
+    if is_unsettled(record, now, settings):
+        return before and replace(
+            before, below=0.0, above=0.0, away=(), doubt=_doubt(record, before, now, settings)
+        )
+    ended = probe.answered_at if probe is not None and in_vivo else None
+    if is_recent(ended, now, settings.level_settling_seconds / 2):
+        return before
+    quantity, seen = told
+    cpu = record.placements[0].allocation.cpu_millicpus
+    if before is None:
+        return LevelTracking(log(seen), 1, settings.noise, cpu_millicpus=cpu)
+    if before.doubt:
+        return _compared(before, log(seen), _expected(record, quantity, before), now, settings, cpu)
+    return _after(before, log(seen), now, settings)
+
+
+def is_unsettled(record: WorkloadRecord, now: float, settings: LevelSettings) -> bool:
+    """Whether something about it has changed so lately that it has no level."""
+    changes = (record.adjusted_at, record.phase_since, record.neighbors_changed_at)
+    lately = any(is_recent(at, now, settings.level_settling_seconds) for at in changes)
+    return lately or record.phase is not Phase.RUNNING
+
+
+def _doubt(
+    record: WorkloadRecord, level: LevelTracking, now: float, settings: LevelSettings
+) -> float:
+    doubt = level.doubt or settings.doubt
+    if is_recent(record.neighbors_changed_at, now, settings.level_settling_seconds):
+        doubt = max(doubt, settings.neighbor_doubt)
+    return doubt
+
+
+def _expected(record: WorkloadRecord, quantity: Quantity, level: LevelTracking) -> float:
+    """Its level with the CPU that it has now; per CPU second it is the same."""
+    cpu = record.placements[0].allocation.cpu_millicpus
+    curve = record.classification.curves.get(quantity) if record.classification else None
+    if quantity is not Quantity.RATE or curve is None or not level.cpu_millicpus or cpu <= 0:
+        return level.mean
+    return level.mean + log(curve.at(cpu).mean / curve.at(level.cpu_millicpus).mean)
+
+
+def _compared(
+    level: LevelTracking,
+    seen: float,
+    expected: float,
+    now: float,
+    settings: LevelSettings,
+    cpu_millicpus: int,
+) -> LevelTracking:
+    """After something about it has changed: the first measurement, against what was expected."""
+    doubt = level.doubt
+    if cpu_millicpus and level.cpu_millicpus:
+        doubt = max(doubt, settings.cpu_doubt * abs(log(cpu_millicpus / level.cpu_millicpus)))
+    there = replace(
+        level, mean=seen, samples=1, below=0.0, above=0.0, away=(), doubt=0.0,
+        cpu_millicpus=cpu_millicpus,
+    )  # fmt: skip
+    if abs(seen - expected) <= settings.clear * hypot(level.noise, doubt):
+        return there
+    return replace(there, changed_at=now, shift=seen - expected)
+
+
+def _after(level: LevelTracking, seen: float, now: float, settings: LevelSettings) -> LevelTracking:
+    error = level.noise * sqrt(1 + 1 / level.samples)
+    if level.samples < settings.warm_up:
+        return _with(level, seen, settings)
+    off = (seen - level.mean) / error
+    below = max(0.0, level.below - off - settings.allowance)
+    above = max(0.0, level.above + off - settings.allowance)
+    away = (*level.away, seen) if below or above else ()
+    if max(below, above) <= settings.threshold:
+        moved = replace(level, below=below, above=above, away=away[-_MEMORY:])
+        # What may be the beginning of a change is not taken into the level.
+        return moved if away else _with(moved, seen, settings)
+    # Where it is now: by those that are nearer to the newest one than to the level.
+    there = [each for each in away if abs(each - seen) < abs(each - level.mean)]
+    mean = fmean(there or [seen])
+    samples = max(1, len(there))
+    moved = replace(level, mean=mean, samples=samples, below=0.0, above=0.0, away=())
+    if abs(mean - level.mean) < settings.min_shift:
+        return moved
+    return replace(moved, changed_at=now, shift=mean - level.mean)
+
+
+def _with(level: LevelTracking, seen: float, settings: LevelSettings) -> LevelTracking:
+    """One measurement more at this level."""
+    samples = level.samples + 1
+    weight = 1 / min(samples, _MEMORY)
+    off = seen - level.mean
+    variance = (1 - weight) * level.noise**2 + weight * off**2 * (samples - 1) / samples
+    noise = max(settings.noise, sqrt(variance))
+    return replace(level, mean=level.mean + off / samples, samples=samples, noise=noise)
+
+
+def has_just_changed(record: WorkloadRecord, measured_at: float) -> bool:
+    """Whether its newest measurement has shown that it left its level."""
+    return record.level is not None and record.level.changed_at == measured_at
+
+
+def describe(level: LevelTracking) -> str:
+    """By how much it performs otherwise than before."""
+    return f"it performs {exp(level.shift) - 1:+.0%} of what it did"
+
+
+def _performance(record: WorkloadRecord) -> tuple[Quantity, float] | None:
+    """More is better; ``None`` = it says nothing."""
+    performance = record.performance
+    if performance is None:
+        return None
+    rate = performance.trusted(Quantity.RATE)
+    if rate is not None:
+        return (Quantity.RATE, rate) if rate > 0 else None
+    answered, used = performance.trusted(Quantity.THROUGHPUT), cpu_used(record)
+    return (Quantity.THROUGHPUT, answered / used) if answered and used > 0 else None

@@ -1,0 +1,288 @@
+"""What runs and enters another phase: found, probed, classified again (Paragon 3.4).
+
+*Reactive*: performance has left its level, and neither a neighbor nor load is why. *Pre-emptive*: a
+sample of all that run is probed now and then. Two sources of interference rise beside it; its new
+scores go to the classifier as observed. What then follows from its classification is in
+``by_target``.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import hypot
+from zlib import crc32
+
+from wharfinger.classification.classifier import measured_score
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.seams.adaptation import RaiseSources, Reclassify, Remedy, Residents, Unchanged
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.core.tracking import ProbeCause, ProbeState
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.profile import Entry, Estimate, Measurements
+from wharfinger.model.workload import ProfileMode
+from wharfinger.policies.adaptation.learning import Learning
+from wharfinger.policies.adaptation.levels import describe, has_just_changed
+from wharfinger.policies.adaptation.phase_settings import PhaseSettings
+from wharfinger.policies.adaptation.slack import is_recent
+
+PRIVATE = (
+    SharedResource.L1_INSTRUCTION_CACHE,
+    SharedResource.L1_DATA_CACHE,
+    SharedResource.L2_CACHE,
+    SharedResource.TLB,
+    SharedResource.INTEGER,
+    SharedResource.FLOATING_POINT,
+    SharedResource.VECTOR,
+)
+"""Sources that reach nothing but the cores of the workload under test."""
+_SPREAD = 2.0**32
+
+
+@dataclass(frozen=True, slots=True)
+class Phases:
+    """Finds phases, under these settings."""
+
+    settings: PhaseSettings
+    learning: Learning
+
+    def follow(self, now: float, event: ev.Event, cluster: Residents) -> Iterator[Remedy]:
+        """Probe those that were measured and have a reason, or are due; take in what was told."""
+        if not cluster.estimates:
+            return
+        if isinstance(event, ev.WorkloadProbed):
+            record = cluster.running(event.key)
+            if record is not None and record.probe is not None:
+                yield from self._told(record, record.probe, cluster)
+        elif isinstance(event, ev.ServerMeasured):
+            running = (cluster.running(sample.key) for sample in event.samples)
+            for record in [each for each in running if each is not None]:
+                yield from self._look(now, record, cluster)
+
+    def _look(self, now: float, record: WorkloadRecord, cluster: Residents) -> Iterator[Remedy]:
+        if record.phase is not Phase.RUNNING or record.revoking or record.workload.best_effort:
+            return
+        if record.classification is None or record.reclassifying or not _may_be_probed(record):
+            return
+        level = record.level
+        if self.settings.reactive and level is not None and self.has_changed(now, record, cluster):
+            yield from self._react(now, record, describe(level), cluster)
+        elif self._is_due(now, record):
+            message = "one of the sample of this period"
+            yield from self._probe(now, record, ProbeCause.PREEMPTIVE, message, cluster)
+
+    # --- when ------------------------------------------------------------------------------------
+
+    def has_changed(self, now: float, record: WorkloadRecord, cluster: Residents) -> bool:
+        """Whether it has left its level now, and no neighbor that has left its own is why.
+
+        Of several on a server that change together, the one that changes most has a new phase.
+        """
+        if record.level is None or not has_just_changed(record, now):
+            return False
+        own, window = abs(record.level.shift), self.settings.level.level_settling_seconds
+        others = [r.level for r in cluster.neighbors(record) if r.level is not None]
+        lately = [each for each in others if is_recent(each.changed_at, now, window)]
+        return all(abs(each.shift) <= own for each in lately)
+
+    def _is_due(self, now: float, record: WorkloadRecord) -> bool:
+        """Whether it is of this period's sample, its moment has come, and it has run before it."""
+        share, period = self.settings.share, self.settings.period_seconds
+        if share <= 0 or record.started_at is None:
+            return False
+        number = int(now // period)
+        drawn = crc32(f"{record.key}:{number}".encode()) / _SPREAD
+        at = (number + drawn / share) * period  # Those that are drawn are spread over the period.
+        if drawn >= share or now < at or record.started_at > at:
+            return False
+        return record.probe is None or record.probe.planned_at < number * period
+
+    # --- probing ---------------------------------------------------------------------------------
+
+    def _react(
+        self, now: float, record: WorkloadRecord, why: str, cluster: Residents
+    ) -> Iterator[Remedy]:
+        probed = False
+        for remedy in self._probe(now, record, ProbeCause.REACTIVE, why, cluster):
+            probed = True
+            yield remedy
+        if not probed:
+            decision = _decided(cluster, f"another phase: {why}; reclassified by that alone")
+            platform = cluster.platform_of(record)
+            yield Reclassify(record.name, self.learning.corrected(record, platform), decision)
+
+    def _probe(
+        self,
+        now: float,
+        record: WorkloadRecord,
+        cause: ProbeCause,
+        why: str,
+        cluster: Residents,
+    ) -> Iterator[Remedy]:
+        tolerance = self._tolerance(record, cause)
+        if cluster.recommends or not cluster.state.capabilities.probes_running or tolerance <= 0:
+            return
+        before = record.probe
+        if before is not None and (
+            before.under_way or is_recent(before.answered_at, now, self.settings.between_seconds)
+        ):
+            return
+        sources, placements = self._how(record, cluster)
+        if not sources:
+            return
+        where = f"a copy on {placements[0].server}" if placements else "where it runs"
+        names = " and ".join(source.value for source in sources)
+        message = f"probed for another phase, {why}: {names} beside {where}"
+        decision = _decided(cluster, message)
+        yield RaiseSources(record.name, sources, tolerance, cause, decision, placements)
+
+    def _tolerance(self, record: WorkloadRecord, cause: ProbeCause) -> float:
+        """How far its performance may drop: half of what it has above its target; 0 = not at all.
+
+        Of one that violates its target, or has none, no QoS breaks by it.
+        """
+        settings, tracking = self.settings, record.tracking
+        if tracking is None:
+            return settings.tolerance
+        least = 1 - record.workload.tolerance
+        reached = max(tracking.normalized_performance, tracking.headroom or 0.0)
+        if reached <= least:
+            return settings.tolerance
+        spare = (reached - least) / reached / 2
+        if spare < settings.min_tolerance:
+            return settings.min_tolerance if cause is ProbeCause.REACTIVE else 0.0
+        return min(settings.tolerance, spare)
+
+    def _how(
+        self, record: WorkloadRecord, cluster: Residents
+    ) -> tuple[tuple[SharedResource, ...], tuple[Placement, ...]]:
+        """In vivo where the sources reach it alone; else in vitro; else no sources."""
+        classified, view = record.classification, cluster.view()
+        assert classified is not None
+        here = record.placements[0].server
+        known = list(classified.tolerated)
+        row = view.row(here)
+        is_alone = not cluster.neighbors(record) and not view.copies[row]
+        if is_alone and view.cpu_allocated[row] < view.cpu_capacity[row]:
+            return self._sources(record, known), ()
+        private = self._sources(record, [source for source in known if source in PRIVATE])
+        if private:
+            return private, ()
+        placement = self._empty_server(record, cluster)
+        return (self._sources(record, known), (placement,)) if placement else ((), ())
+
+    def _sources(
+        self, record: WorkloadRecord, of: Sequence[SharedResource]
+    ) -> tuple[SharedResource, ...]:
+        """Those that it was measured beside, which are compared best; then where it loses most."""
+        assert record.classification is not None
+        measured = record.measurements.tolerated if record.measurements else {}
+        bears, causes = record.classification.tolerated, record.classification.caused
+
+        def spare(source: SharedResource) -> float:
+            return bears[source].mean - (causes[source].mean if source in causes else 0.0)
+
+        order = sorted(of, key=lambda each: (each not in measured, spare(each), each.value))
+        return tuple(order[: self.settings.sources])
+
+    def _empty_server(self, record: WorkloadRecord, cluster: Residents) -> Placement | None:
+        """For a copy that goes on from where it is, and the sources; where it holds little state.
+
+        Of the platform on which its scores were measured before, if possible, else of its own.
+        """
+        workload, able = record.workload, cluster.state.capabilities
+        held = record.placements[0].allocation
+        if not able.clones or workload.scale.stateful:
+            return None
+        if held.memory_bytes > self.settings.copied_bytes:
+            return None
+        view, classified = cluster.view(), record.classification
+        empty = (view.accepting == 1) & (view.residents == 0) & (view.copies == 0)
+        empty &= view.cpu_capacity >= held.cpu_millicpus + MILLICPUS_PER_CPU
+        empty &= view.memory_capacity >= held.memory_bytes
+        wanted = classified.platform if classified else "", cluster.platform_of(record)
+        for platform in wanted:
+            if platform in view.platforms:
+                there = empty & (view.platform == view.platforms.index(platform))
+                if there.any():
+                    return Placement(view.names[int(there.argmax())], held)
+        return None
+
+    # --- what was told ---------------------------------------------------------------------------
+
+    def _told(
+        self, record: WorkloadRecord, probe: ProbeState, cluster: Residents
+    ) -> Iterator[Remedy]:
+        """Classify it again where a score is another one, or its performance has changed."""
+        why = self.deviation(record, probe.answer) if probe.answer is not None else ""
+        why = why or self._left_level(record, probe)
+        if probe.cause is ProbeCause.REACTIVE:
+            why = why or "its performance, if none of its scores"
+        if not why:
+            message = "no other phase: its scores are as they were"
+            decision = _decided(cluster, message)
+            yield Unchanged(record.name, replace(decision, reason=ReasonCode.OK))
+            return
+        platform = cluster.platform_of(record)
+        measured = self.learning.corrected(record, platform)
+        if probe.answer is not None:
+            measured = replace(
+                measured,
+                tolerated={**measured.tolerated, **probe.answer.tolerated},
+                caused={**measured.caused, **probe.answer.caused},
+            )
+        yield Reclassify(record.name, measured, _decided(cluster, f"another phase: {why}"))
+
+    def _left_level(self, record: WorkloadRecord, probe: ProbeState) -> str:
+        """That it has clearly left its level since its scores were taken; empty = it has not.
+
+        What was put down to a neighbor then, or was not looked at.
+        """
+        level, since = record.level, probe.before or record.started_at
+        if level is None or level.changed_at is None or since is None or level.changed_at < since:
+            return ""
+        return describe(level) if abs(level.shift) >= self.settings.clear_shift else ""
+
+    def deviation(self, record: WorkloadRecord, told: Measurements) -> str:
+        """The score that is most clearly another one than before; empty = none is."""
+        most, what = self.settings.deviates, ""
+        profiled = record.measurements.platform if record.measurements else ""
+        elsewhere = self.settings.elsewhere_points if told.platform != profiled else 0.0
+        for kind in ("tolerated", "caused"):
+            for source, entry in getattr(told, kind).items():
+                before = _score_before(record, kind, source)
+                now = measured_score(entry)
+                if before is not None and source not in getattr(record.measurements, kind, {}):
+                    before = replace(before, std=hypot(before.std, self.settings.estimated_points))
+                if before is not None:
+                    before = replace(before, std=hypot(before.std, elsewhere))
+                if kind == "caused" and before is not None:
+                    # A source is slowed only beyond a limit: what is read below that is nothing.
+                    before = replace(before, std=max(before.std, self.settings.caused_points))
+                    now = replace(now, std=max(now.std, self.settings.caused_points))
+                if before is None or abs(now.mean - before.mean) < self.settings.min_points:
+                    continue
+                off = abs(now.mean - before.mean) / hypot(now.std, before.std)
+                if off > most:
+                    most = off
+                    what = f"{kind} {source.value} is {now.mean:.0f}, was {before.mean:.0f}"
+        return what
+
+
+def _score_before(record: WorkloadRecord, kind: str, source: SharedResource) -> Estimate | None:
+    measured: dict[SharedResource, Entry] = getattr(record.measurements, kind, {})
+    if source in measured:
+        return measured_score(measured[source])
+    scores: dict[SharedResource, Estimate] = getattr(record.classification, kind, {})
+    return scores.get(source)
+
+
+def _may_be_probed(record: WorkloadRecord) -> bool:
+    is_one = len(record.placements) == 1 and record.placements[0].allocation.cpu_millicpus > 0
+    return is_one and record.workload.profile.mode is not ProfileMode.NONE
+
+
+def _decided(cluster: Residents, message: str) -> Decision:
+    return Decision(Stage.ADAPTATION, cluster.estimates, True, ReasonCode.OK, message)

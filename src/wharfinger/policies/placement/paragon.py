@@ -1,0 +1,415 @@
+"""Paragon: with what users state, on the platform and beside the neighbors that suit it.
+
+Source: Paragon (TOCS) 3.2, greedy selection; 3.5, short jobs. Added: the rules ``cumulative`` and
+``traded``. The core profiles and classifies before it asks (2.4).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import repeat
+from math import log
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.classification.prediction import parts_of, slower
+from wharfinger.core.seams.contention import Array, Assessment, LogEstimates, ScoreColumns
+from wharfinger.core.seams.estimation import ProfilingNeeds
+from wharfinger.core.seams.placement import ServerIndex
+from wharfinger.errors import InvalidInput
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.arrays import normal_below
+from wharfinger.model.decisions import CANDIDATES_KEPT, Candidate, Place, ReasonCode, Refuse
+from wharfinger.model.profile import quantile
+from wharfinger.model.view import Request, View
+from wharfinger.policies.placement.common import (
+    ByReservation,
+    candidates,
+    is_full,
+    open_servers,
+    plan,
+    refuse,
+)
+from wharfinger.policies.placement.harmony import BOUND, Harmony
+from wharfinger.policies.placement.paragon_search import (
+    GreedySearch,
+    OwnScores,
+    Rows,
+    Searched,
+    cumulative,
+)
+from wharfinger.policies.placement.random_choice import in_random_order
+from wharfinger.policies.placement.sizing import LEAST_KEPT, SizeCurve, Sizing
+
+ALIKE = 1e-9
+"""Platforms whose predicted performance differs by less, of the logarithm, are one."""
+LEAST_STD = 0.02
+"""Of the logarithm of a predicted performance: nothing is known better than it is measured."""
+FEW = 0.1
+"""Of the servers with room: a short job goes to one of so many."""
+
+
+class SelectionRule(StrEnum):
+    """How a server is chosen."""
+
+    PUBLISHED = "published"
+    """Least ‖D1 + D2‖₁ on the best platform where D1 and D2 are not negative (Paragon 3.2)."""
+    CUMULATIVE = "cumulative"
+    """The same, and each resident's neighbors count against what it tolerates."""
+    TRADED = "traded"
+    """Most targets kept in expectation, the newcomer's and residents', then most performance."""
+
+
+class Reserved(StrEnum):
+    """Which reservation a simulation gives."""
+
+    NEEDED = "needed"
+    """What each workload can use."""
+    STATED = "stated"
+    """What its user states, who errs (Quasar 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParagonSettings:
+    """Every constant of the policy.
+
+    Attributes:
+        rule: How a server is chosen: ``published``, ``cumulative`` or ``traded``.
+        confidence: With which no workload is slowed beyond what it tolerates; 0.5 = as published.
+            Of ``traded`` only the bounds of predictions.
+        reservations: In a simulation: ``needed`` = what each workload can use, ``stated`` = what
+            its user states.
+        performance_weight: Of ``traded``: targets that one unit of the logarithm of performance
+            counts as.
+        short_seconds: A workload that is expected to run for less is not profiled, and goes to an
+            empty server (Paragon 3.5).
+        idle_share: Of the idle CPU that the profiling of one workload may take, to measure it on
+            more than two platforms; 0 = on two, as published (Paragon 2.4).
+        sources: How many sources of interference are injected beside its copy, while it waits; of
+            others its scores are those of similar programs. As published: 2.
+        bound: Tests of a server for one source that a search makes at most.
+        seed: Of all draws. Another seed places short jobs elsewhere.
+    """
+
+    rule: SelectionRule = SelectionRule.TRADED
+    confidence: float = 0.8
+    reservations: Reserved = Reserved.NEEDED
+    performance_weight: float = 0.3
+    short_seconds: float = 30.0
+    bound: int = 5_000_000
+    seed: int = 0
+    idle_share: float = 0.25
+    sources: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementQuestion:
+    """One request, and what is known of it on each of the S servers.
+
+    Attributes:
+        able: Rows with room where it would fit beside the residents.
+        drop: What platform and residents take off the logarithm of its performance.
+        platform_drop: (P,) the platform's part.
+        sizing: Its performance over target; ``None`` = nothing can be predicted.
+    """
+
+    request: Request
+    view: View
+    need: Allocation
+    able: Rows
+    contention: Assessment
+    drop: LogEstimates
+    platform_drop: Array
+    sizing: Sizing | None
+
+    def preference(self) -> tuple[NDArray[np.intp], list[list[int]]]:
+        """(P,) the place of each platform, those alike being one; the platforms of each place."""
+        return places_of(self.platform_drop)
+
+    def load(self, rows: Rows) -> Array:
+        """Share of each one's CPU that would be taken."""
+        taken = self.view.cpu_allocated[rows] + self.need.cpu_millicpus
+        return np.asarray(taken / np.maximum(self.view.cpu_capacity[rows], 1))
+
+
+class Paragon(ByReservation):
+    """Chooses platform and neighbors for what a workload states."""
+
+    name = "paragon"
+    settings: Any
+
+    def __init__(self, settings: ParagonSettings | None = None) -> None:
+        self._settings = self.settings = settings or ParagonSettings()
+        if not 0.5 <= self._settings.confidence < 1:
+            raise InvalidInput(
+                f"{self.name}: confidence={self._settings.confidence:g} is not a probability from "
+                "0.5 to below 1"
+            )
+
+    @property
+    def profiling(self) -> ProfilingNeeds:
+        """What is stated, on two platforms and more where CPUs are idle."""
+        own = self._settings
+        return ProfilingNeeds(True, own.sources, own.idle_share, own.short_seconds)
+
+    def index(self) -> ServerIndex | None:
+        """By t and c, where the rule asks for them."""
+        if self._settings.rule is SelectionRule.TRADED:
+            return None
+        return Harmony(cumulative if self._settings.rule is SelectionRule.CUMULATIVE else None)
+
+    def place(self, request: Request, view: View) -> Place | Refuse:
+        """Filter by room; then by the rule."""
+        need = request.reserved(view.capabilities)
+        if is_full(request, need, view):
+            return refuse(self.name, request, need, view)
+        rows = with_room(request, need, view)
+        if not rows.size:
+            return refuse(self.name, request, need, view)
+        asked = self._look(request, view, need, rows)
+        if not asked.able.size:
+            return self._does_not_fit(asked, rows)
+        if self._is_short(request):
+            return self._place_short(asked)
+        if request.classification is None:
+            return self._place_unknown(asked)
+        return self._choose(asked)
+
+    def _choose(self, asked: PlacementQuestion) -> Place | Refuse:
+        if self._settings.rule is SelectionRule.TRADED or asked.request.workload.best_effort:
+            return self._trade(asked)
+        return self._search(asked)
+
+    # --- what is known ------------------------------------------------------------------------
+
+    def _look(
+        self, request: Request, view: View, need: Allocation, rows: Rows
+    ) -> PlacementQuestion:
+        servers = len(view.names)
+        contention = Assessment(servers)
+        if view.contention is not None:
+            contention = view.contention.assess(request, view, self._settings.confidence)
+        if (apart := contention.incompatible) is not None:
+            rows = rows[~apart[rows]]
+        platform_drop, variance = np.zeros(len(view.platforms)), np.zeros(len(view.platforms))
+        if request.classification is not None:
+            given = request.classification, view.platforms, need.cpu_millicpus
+            platform_drop, variance = slower(*given)
+        suffered = contention.suffered
+        drop = LogEstimates(
+            suffered.mean + platform_drop.take(view.platform),
+            suffered.variance + variance.take(view.platform),
+        )
+        sizing = self._sizing(request, view, need, drop, suffered)
+        return PlacementQuestion(request, view, need, rows, contention, drop, platform_drop, sizing)
+
+    def _sizing(
+        self,
+        request: Request,
+        view: View,
+        need: Allocation,
+        drop: LogEstimates,
+        suffered: LogEstimates,
+    ) -> Sizing | None:
+        """Performance over target with what is stated."""
+        classification, cpu = request.classification, need.cpu_millicpus
+        if classification is None or cpu <= 0:
+            return None
+        period = view.capabilities.quota_period_seconds
+        parts = parts_of(request.workload, classification, request.waited_seconds, period)
+        if not parts:
+            return None
+        confidence, servers = self._settings.confidence, len(view.names)
+        curve = SizeCurve.of(parts, np.array([cpu], dtype=np.int64), confidence)
+        sizes, reached = np.full(servers, cpu, dtype=np.int64), np.ones(servers, dtype=np.bool_)
+        kept = log(max(1 - request.workload.tolerance, LEAST_KEPT))
+        return Sizing(sizes, reached, parts, curve, drop, suffered, confidence, kept, 1.0)
+
+    # --- greedy selection ---------------------------------------------------------------------
+
+    def _search(self, asked: PlacementQuestion) -> Place:
+        classification, view = asked.request.classification, asked.view
+        assert classification is not None
+        own = OwnScores.of(classification)
+        at, groups = self._platforms(asked)
+        found = self._indexed(own, asked, groups)
+        if found is None:
+            scores = self._scores(view)
+            z, keep = quantile(self._settings.confidence), CANDIDATES_KEPT
+            preference = at.take(view.platform)
+            bound = self._settings.bound
+            search = GreedySearch(own, scores, view, z, preference, keep, bound)
+            settled = asked.able[view.unsettled[asked.able] == 0]
+            found = search.among(settled if settled.size else asked.able)
+        return self._found(asked, found)
+
+    def _platforms(self, asked: PlacementQuestion) -> tuple[NDArray[np.intp], list[list[int]]]:
+        """(P,) the place of each platform; the platforms of each place, the preferred first."""
+        return asked.preference()
+
+    def _indexed(
+        self, own: OwnScores, asked: PlacementQuestion, groups: list[list[int]]
+    ) -> Searched | None:
+        """By the index; ``None`` = there is none, or the search has to back-track."""
+        request, view = asked.request, asked.view
+        if not isinstance(view.index, Harmony):
+            return None
+        excluded = set(request.excluded)
+        if (apart := asked.contention.incompatible) is not None:
+            excluded.update(np.flatnonzero(apart).tolist())
+        z, keep = quantile(self._settings.confidence), CANDIDATES_KEPT
+        found = view.index.best(
+            view, own, asked.need, z, platforms=groups, excluded=excluded, keep=keep, bound=BOUND
+        )
+        if found is None or not found.complete or not found.rows:
+            return None
+        return Searched(found.rows, found.norms, [0.0] * len(found.rows))
+
+    def _scores(self, view: View) -> ScoreColumns:
+        servers = len(view.names)
+        scores = None if view.contention is None else view.contention.score_columns(servers)
+        if scores is None:
+            none, all_ = np.zeros((13, servers)), np.full((13, servers), 100.0)
+            return ScoreColumns(all_, none, none, none, all_, none)
+        return cumulative(scores) if self._settings.rule is SelectionRule.CUMULATIVE else scores
+
+    def _found(self, asked: PlacementQuestion, found: Searched) -> Place:
+        server = asked.view.names[found.rows[0]]
+        message = f"{server} is on the best platform where all tolerate each other"
+        if found.violations[0] > 0:
+            points = f"{found.violations[0]:.0f} points"
+            message = f"nowhere do all tolerate each other: on {server} {points} are lacking"
+        # Scores rise down the list, and so do places: a norm alone would not.
+        listed = [
+            {"norm": norm, "interference_beyond_tolerated": lacking}
+            for norm, lacking in zip(found.norms, found.violations, strict=True)
+        ]
+        places = [float(place) for place in range(len(found.rows))]
+        return self._planned(asked, found.rows, places, listed, message, found.numbers())
+
+    # --- trading ------------------------------------------------------------------------------
+
+    def _trade(self, asked: PlacementQuestion) -> Place:
+        """Where most targets are kept in expectation, its own and residents'."""
+        rows, request = asked.able, asked.request
+        settled = rows[asked.view.unsettled[rows] == 0]
+        rows = settled if settled.size else rows
+        loss, weight = asked.contention.residents_loss(), self._settings.performance_weight
+        kept, performance = self._own(asked, rows)
+        gain = kept - loss.targets[rows]
+        gain += weight * (performance - loss.performance[rows])
+        if request.workload.best_effort:
+            # What nobody has been given is what it gets.
+            gain = gain - weight * asked.load(rows)
+        order = np.lexsort((rows, asked.load(rows), -gain))[:CANDIDATES_KEPT]
+        best = rows[order]
+        listed = [
+            {"kept_probability": p, "residents_targets_lost": t}
+            for p, t in zip(kept[order].tolist(), loss.targets[best].tolist(), strict=True)
+        ]
+        server = asked.view.names[int(best[0])]
+        message = f"{server} keeps most targets in expectation, its own and the residents'"
+        return self._planned(asked, best.tolist(), (-gain[order]).tolist(), listed, message, {})
+
+    def _own(self, asked: PlacementQuestion, rows: Rows) -> tuple[Array, Array]:
+        """Probability that its target is kept on each; expected logarithm of performance."""
+        if asked.sizing is None:
+            return np.zeros(len(rows)), -asked.drop.mean[rows]
+        over = asked.sizing.performance()
+        mean, variance = over.mean[rows], over.variance[rows]
+        kept = np.log(max(1 - asked.request.workload.tolerance, 0.01))
+        deviations = (mean - kept) / np.sqrt(variance + LEAST_STD**2)
+        return normal_below(deviations), mean
+
+    # --- others -------------------------------------------------------------------------------
+
+    def _is_short(self, request: Request) -> bool:
+        expected = request.workload.expected_seconds
+        return expected is not None and expected < self._settings.short_seconds
+
+    def _place_short(self, asked: PlacementQuestion) -> Place:
+        """One drawn of those with most room that cause least (Paragon 3.5)."""
+        rows, view = asked.able, asked.view
+        caused = np.zeros(len(rows))
+        if view.contention is not None:
+            scores = view.contention.score_columns(len(view.names))
+            caused = caused if scores is None else scores.caused[:, rows].sum(axis=0)
+        order = np.lexsort((rows, caused, asked.load(rows)))
+        load, pressed = asked.load(rows)[order], caused[order]
+        alike = int(((load == load[0]) & (pressed == pressed[0])).sum())
+        few = rows[order[: max(alike, int(FEW * len(rows)), 1)]]
+        drawn = next(in_random_order(len(few), self._settings.seed, asked.request.workload.name))
+        row = int(few[drawn])
+        message = f"{view.names[row]} was drawn of {len(few)} that are emptiest: a short job"
+        return self._planned(asked, [row], [0.0], [{}], message, {"drawn_of": float(len(few))})
+
+    def _place_unknown(self, asked: PlacementQuestion) -> Place:
+        """Nothing is known of it: the least loaded."""
+        rows = asked.able
+        load = asked.load(rows)
+        order = np.lexsort((rows, load))[:CANDIDATES_KEPT]
+        best, loads = rows[order].tolist(), load[order].tolist()
+        message = f"{asked.view.names[best[0]]} is the least loaded; nothing is known of it"
+        return self._planned(asked, best, loads, repeat({}), message, {})
+
+    def _does_not_fit(self, asked: PlacementQuestion, rows: Rows) -> Refuse:
+        refusal = refuse(self.name, asked.request, asked.need, asked.view)
+        server = asked.view.names[int(rows[0])]
+        decision = replace(
+            refusal.decision,
+            reason=ReasonCode.DOES_NOT_FIT,
+            message=f"it would not fit beside the residents of {server}",
+            would_change=f"the end of a resident of {server}, or room on another server",
+        )
+        return replace(refusal, decision=decision)
+
+    def _planned(
+        self,
+        asked: PlacementQuestion,
+        rows: list[int],
+        scores: Iterable[float],
+        numbers: Iterable[dict[str, Any]],
+        message: str,
+        compared: dict[str, float],
+    ) -> Place:
+        ranked = [
+            Candidate(one.server, one.score, one.reason, {**one.numbers, **more})
+            for one, more in zip(candidates(asked.view, rows, scores), numbers, strict=False)
+        ]
+        planned = plan(self.name, asked.request, asked.need, asked.view, ranked, message)
+        predicted = None
+        if asked.sizing is not None:
+            predicted = replace(
+                asked.sizing.prediction_on(rows[0]),
+                target=asked.request.workload.target,
+                cpu_millicpus=asked.need.cpu_millicpus,
+            )
+        decision = replace(
+            planned.decision,
+            numbers={**planned.decision.numbers, **compared},
+            predicted=predicted,
+        )
+        return replace(planned, decision=decision)
+
+
+def places_of(drop: Array) -> tuple[NDArray[np.intp], list[list[int]]]:
+    """(P,) the place of each platform by what it takes away; the platforms of each place."""
+    at, groups, last = np.zeros(len(drop), dtype=np.intp), list[list[int]](), -np.inf
+    for platform in np.argsort(drop, kind="stable").tolist():
+        if drop[platform] > last + ALIKE:
+            groups.append([])
+            last = float(drop[platform])
+        groups[-1].append(platform)
+        at[platform] = len(groups) - 1
+    return at, groups
+
+
+def with_room(request: Request, need: Allocation, view: View) -> Rows:
+    """Rows of the servers where it may go and that have room."""
+    return np.flatnonzero(
+        open_servers(request, view).astype(np.bool_)
+        & (view.cpu_capacity - view.cpu_allocated >= need.cpu_millicpus)
+        & (view.memory_capacity - view.memory_allocated >= need.memory_bytes)
+    )

@@ -1,0 +1,152 @@
+"""The checks of ``engine`` that are about profiling copies and probing what runs."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.profile import ProfilingPlan
+from wharfinger.model.workload import Run, WorkloadType
+from wharfinger.testing.harness import EngineTrial, expect
+
+
+def a_profiling_plan_is_answered_once(trial: EngineTrial) -> None:
+    """However often it is asked for, also after its end; and the copy has had no effect."""
+    asked = _ask(trial, trial.programs.exiting("k", 0))
+    trial.perform(asked, asked)
+    if not trial.engine.capabilities.profiles:
+        trial.wait_for(ev.ProfilingFailed, "k")
+        return
+    measurements = trial.wait_for(ev.ProfilingFinished, "k").measurements
+    expect(bool(measurements.performance), f"nothing was measured: {measurements}")
+    expect(measurements.runs >= 1, f"measured without a run: {measurements}")
+    answers = [r for r in trial.about("k") if isinstance(r, ev.ProfilingFinished)]
+    trial.perform(asked)
+    trial.wait_until(lambda: len(trial.about("k")) > len(answers), "the answer again")
+    again = [r for r in trial.about("k") if isinstance(r, ev.ProfilingFinished)]
+    expect(set(map(repr, again)) == {repr(answers[0])}, f"different answers: {again}")
+    trial.expect_never_started("k")
+
+
+def a_stop_ends_profiling(trial: EngineTrial) -> None:
+    """The answer is a failure; a stop of what is over changes nothing."""
+    _need_profiles(trial)
+    trial.perform(_ask(trial, trial.programs.lasting("k"), seconds=60.0))
+    trial.perform(act.StopWorkload("k", 1.0))
+    failed = trial.wait_for(ev.ProfilingFailed, "k")
+    expect(failed.reason == "stopped", f"a stop was asked for, reported was {failed}")
+    trial.perform(act.StopWorkload("k", 1.0))
+    trial.take_in(0.05)
+    others = [r for r in trial.about("k") if not isinstance(r, ev.ProfilingFailed)]
+    expect(not others, f"it is over, reported was {others}")
+
+
+def best_effort_work_is_never_copied(trial: EngineTrial) -> None:
+    """Its planner should not ask; if it does, the answer is no."""
+    asked = _ask(trial, trial.programs.exiting("k", 0))
+    filler = replace(asked.workload, type=WorkloadType.BEST_EFFORT)
+    trial.perform(replace(asked, workload=filler))
+    trial.wait_for(ev.ProfilingFailed, "k")
+    trial.expect_never_started("k")
+
+
+def profiling_is_asked_for_again_after_a_crash(trial: EngineTrial) -> None:
+    """What an earlier engine was at is cleared away, and the plan is run again."""
+    _need_profiles(trial)
+    trial.perform(_ask(trial, trial.programs.lasting("k"), seconds=60.0))
+    trial.reopen()
+    trial.perform(_ask(trial, trial.programs.exiting("k", 0)))
+    trial.wait_for(ev.ProfilingFinished, "k")
+    trial.expect_never_started("k")
+
+
+def _ask(trial: EngineTrial, program: Run, *, seconds: float = 5.0) -> act.ProfileWorkload:
+    start = trial.action("k", program)
+    plan = ProfilingPlan(start.placements[0].server, (1000,), 64 << 20, (), seconds)
+    return act.ProfileWorkload("k", start.workload, plan)
+
+
+def _need_profiles(trial: EngineTrial) -> None:
+    if not trial.engine.capabilities.profiles:
+        trial.skip("this engine runs no copies")
+
+
+# --- probing what runs ----------------------------------------------------------------------------
+
+
+def a_probe_of_what_runs_is_answered_once(trial: EngineTrial) -> None:
+    """However often it is asked for; it leaves what runs as it was, and says what it can't."""
+    start = trial.action("k", trial.programs.working("k"))
+    trial.perform(start)
+    trial.wait_for(ev.WorkloadStarted, "k")
+    trial.perform(act.MeasureWorkload("k", start.workload))
+    asked = _probe(start, 1)
+    trial.perform(asked, asked)
+    first = trial.wait_for(ev.WorkloadProbed, "k")
+    expect(first.number == 1, f"asked for was probe 1, reported was {first}")
+    told = first.measurements.tolerated or first.measurements.silent
+    expect(bool(told or first.reason), f"neither scores nor why there are none: {first}")
+    if not trial.engine.capabilities.probes_running:
+        expect(bool(first.reason), f"this engine does not probe, reported was {first}")
+    trial.perform(asked)
+    trial.wait_until(lambda: len(_probed(trial)) > 1, "the answer again")
+    expect(set(map(repr, _probed(trial))) == {repr(first)}, f"different: {_probed(trial)}")
+    trial.perform(replace(asked, number=2))
+    trial.wait_until(lambda: any(r.number == 2 for r in _probed(trial)), "the next answer")
+    trial.expect_no_end("k")
+    trial.expect_started_once("k")
+
+
+def a_probe_of_what_does_not_run_fails(trial: EngineTrial) -> None:
+    """With a reason, and nothing starts."""
+    start = trial.action("k", trial.programs.lasting("k"))
+    trial.perform(_probe(start, 1))
+    probed = trial.wait_for(ev.WorkloadProbed, "k")
+    expect(bool(probed.reason), f"nothing runs, reported was {probed}")
+    trial.expect_never_started("k")
+
+
+def a_probe_ends_with_its_workload(trial: EngineTrial) -> None:
+    """It is answered, as a failure or with what was known; the stop is as any other."""
+    start = trial.action("k", trial.programs.working("k"))
+    trial.perform(start)
+    trial.wait_for(ev.WorkloadStarted, "k")
+    trial.perform(_probe(start, 1), act.StopWorkload("k", 5.0))
+    trial.wait_for(ev.WorkloadFinished, "k")
+    trial.wait_for(ev.WorkloadProbed, "k")
+    trial.expect_one_end("k")
+
+
+def a_probe_is_asked_for_again_after_a_crash(trial: EngineTrial) -> None:
+    """No source outlives the engine that raised it; the next one raises them anew."""
+    start = trial.action("k", trial.programs.working("k"))
+    trial.perform(start)
+    trial.wait_for(ev.WorkloadStarted, "k")
+    asked = _probe(start, 1)
+    trial.perform(asked)
+    trial.reopen()
+    trial.perform(start, act.MeasureWorkload("k", start.workload), asked)
+    trial.wait_for(ev.WorkloadProbed, "k")
+    trial.expect_no_end("k")
+
+
+def _probe(start: act.StartWorkload, number: int) -> act.ProbeWorkload:
+    return act.ProbeWorkload("k", number, start.workload, (SharedResource.INTEGER,), 0.05)
+
+
+def _probed(trial: EngineTrial) -> list[ev.WorkloadProbed]:
+    return [report for report in trial.about("k") if isinstance(report, ev.WorkloadProbed)]
+
+
+PROFILING_CHECKS: tuple[Callable[[EngineTrial], None], ...] = (
+    a_profiling_plan_is_answered_once,
+    a_stop_ends_profiling,
+    best_effort_work_is_never_copied,
+    profiling_is_asked_for_again_after_a_crash,
+    a_probe_of_what_runs_is_answered_once,
+    a_probe_of_what_does_not_run_fails,
+    a_probe_ends_with_its_workload,
+    a_probe_is_asked_for_again_after_a_crash,
+)
+"""In the order of their dependence."""

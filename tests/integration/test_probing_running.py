@@ -1,0 +1,101 @@
+"""Sources of interference that rise beside real programs, in the local engine."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.support.local import session
+from tests.support.profiling import COUNTING, LINES
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.workload import Run, Target, Workload, WorkloadType
+from wharfinger.testing.harness import Session
+
+pytestmark = [pytest.mark.alone, pytest.mark.slow]
+
+ONE_CPU = f"a={min(os.sched_getaffinity(0))}"
+INTEGER = SharedResource.INTEGER
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Session]:
+    with session(tmp_path, servers=ONE_CPU) as opened:
+        opened.deadline_seconds = 150.0
+        yield opened
+
+
+def run(engine: Session, folder: Path, key: str = "k", cpu: int = 500) -> act.StartWorkload:
+    command = Run((sys.executable, "-c", COUNTING), {}, str(folder))
+    target = Target(rate_per_second=1.0)
+    workload = Workload(key, WorkloadType.BATCH, command, target, measure=LINES)
+    start = act.StartWorkload(
+        key, workload, (Placement(engine.servers[0], Allocation(cpu, 256 << 20)),)
+    )
+    engine.perform(start)
+    engine.wait_for(ev.WorkloadStarted, key)
+    engine.perform(act.MeasureWorkload(key, workload))
+    return start
+
+
+def probe(start: act.StartWorkload, number: int = 1) -> act.ProbeWorkload:
+    return act.ProbeWorkload(start.key, number, start.workload, (INTEGER,), 0.05)
+
+
+def sources() -> list[str]:
+    """Command lines of sources that are at work on this machine."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if "integer" in line and "--control" in line:
+            found.append(line)
+    return found
+
+
+def test_a_source_rises_beside_a_real_program(engine: Session, tmp_path: Path) -> None:
+    start = run(engine, tmp_path)
+    engine.perform(probe(start))
+    told = engine.wait_for(ev.WorkloadProbed, "k")
+    assert not told.reason
+    known = told.measurements
+    assert INTEGER in known.tolerated or "tolerated/integer" in known.silent, known
+    if INTEGER in known.tolerated:
+        assert 0 <= known.tolerated[INTEGER].value <= 100
+        assert 5 < known.caused[INTEGER].value <= 100
+    assert not sources()
+    assert not engine.ends("k")
+
+
+def test_who_shares_its_cores_is_not_probed(engine: Session, tmp_path: Path) -> None:
+    start = run(engine, tmp_path, cpu=300)
+    run(engine, tmp_path, "l", cpu=300)
+    engine.perform(probe(start))
+    assert "shared with neighbors" in engine.wait_for(ev.WorkloadProbed, "k").reason
+
+
+def test_no_source_outlives_its_engine_or_its_workload(engine: Session, tmp_path: Path) -> None:
+    start = run(engine, tmp_path)
+    engine.perform(probe(start))
+    engine.wait_until(sources, "a source at work")
+    engine.reopen()
+    until = time.monotonic() + 20
+    while sources() and time.monotonic() < until:
+        engine.take_in(0.1)
+    assert not sources()
+    engine.perform(start, act.MeasureWorkload("k", start.workload), replace(probe(start), number=2))
+    engine.wait_until(sources, "a source at work again")
+    engine.perform(act.StopWorkload("k", 1.0))
+    assert engine.wait_for(ev.WorkloadProbed, "k").reason
+    until = time.monotonic() + 20
+    while sources() and time.monotonic() < until:
+        engine.take_in(0.1)
+    assert not sources()

@@ -1,0 +1,164 @@
+"""EASY backfilling: what is placed and profiled ahead of a blocked head, and what is not."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.cluster import Cluster, running, server, workload
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
+from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.workload import Restart, RestartPolicy, Workload, WorkloadType
+
+
+def _lasting(name: str, millicpus: int, seconds: float | None, memory_mib: int = 256) -> Workload:
+    return replace(workload(name, millicpus, memory_mib), expected_seconds=seconds)
+
+
+def _submit(cluster: Cluster, *workloads: Workload) -> None:
+    for each in workloads:
+        cluster.tell(ev.WorkloadSubmitted(each))
+
+
+def _cluster(*servers: str, policy: str = "least-loaded", **settings: int) -> Cluster:
+    cluster = Cluster(policy, **settings)
+    cluster.tell(*(ev.ServerReported(server(name)) for name in servers))
+    cluster.sync()
+    return cluster
+
+
+def _blocked(cluster: Cluster, first: Workload, head: Workload) -> None:
+    """The first fills most of a server, and the head needs it whole."""
+    _submit(cluster, first)
+    running(cluster, first.name)
+    _submit(cluster, head)
+    assert cluster.record(head.name).phase is Phase.QUEUED
+
+
+def test_what_ends_before_the_head_can_start_is_placed_ahead_of_it() -> None:
+    cluster = _cluster("s")
+    _blocked(cluster, _lasting("first", 1500, 100), _lasting("head", 2000, None))
+    head = cluster.record("head").decisions[-1].decision
+    assert head.reason is ReasonCode.NO_ROOM
+    assert head.message.endswith("; expected to start on s in 100 s")
+    assert head.numbers["expected_start_seconds"] == 100
+    _submit(cluster, _lasting("long", 500, 101), _lasting("short", 500, 100))
+    assert cluster.record("short").phase is Phase.PLACED
+    message = cluster.record("short").decisions[-1].decision.message
+    assert message.endswith("; ahead of head: does not delay it")
+    long = cluster.record("long").decisions[-1].decision
+    assert long.reason is ReasonCode.BEHIND_OTHERS
+    assert long.message.startswith("it would delay head, which waits for room before it")
+    cluster.check_books()
+
+
+def test_a_time_limit_says_when_something_ends() -> None:
+    cluster = _cluster("s")
+    first, late = workload("first", 1500), workload("late", 500)
+    limited = replace(first, run=replace(first.run, time_limit_seconds=60))
+    _blocked(cluster, limited, workload("head", 2000))
+    _submit(cluster, replace(late, run=replace(late.run, time_limit_seconds=60)))
+    assert cluster.record("late").phase is Phase.PLACED
+
+
+def test_what_leaves_the_head_its_room_is_placed_ahead_of_it_however_long_it_runs() -> None:
+    cluster = _cluster("s")
+    _blocked(cluster, _lasting("first", 1500, 100), _lasting("head", 1600, None))
+    _submit(cluster, _lasting("small", 400, None), _lasting("another", 100, None))
+    assert cluster.record("small").phase is Phase.PLACED
+    assert cluster.record("another").phase is Phase.QUEUED, "nothing is left beside the head"
+
+
+def test_other_servers_are_open_to_those_behind_the_head() -> None:
+    cluster = _cluster("s", "t")
+    _submit(cluster, _lasting("a", 1000, 50), _lasting("b", 1000, None))
+    running(cluster, "a", "b")
+    _submit(cluster, workload("head", 2000))
+    assert "expected to start on s in 50 s" in cluster.record("head").message
+    _submit(cluster, workload("small", 600))
+    assert cluster.record("small").placements[0].server == "t"
+
+
+def test_where_no_end_is_known_the_server_that_lacks_least_is_kept() -> None:
+    cluster = _cluster("s", "t")
+    _submit(cluster, workload("a", 1000), workload("b", 1200))
+    running(cluster, "a", "b")
+    _submit(cluster, workload("head", 2000), workload("small", 500), workload("late", 500))
+    assert cluster.record("small").placements[0].server == "t"
+    assert cluster.record("late").phase is Phase.QUEUED
+    assert "s is kept free for it" in cluster.record("late").message
+
+
+def test_services_on_an_only_server_keep_nothing_from_those_behind() -> None:
+    cluster = _cluster("s")
+    service = replace(workload("first", 1500), type=WorkloadType.LATENCY_CRITICAL)
+    _blocked(cluster, service, workload("head", 2000))
+    _submit(cluster, workload("small", 500))
+    assert cluster.record("small").phase is Phase.PLACED
+
+
+def test_what_is_always_restarted_has_no_end() -> None:
+    cluster = _cluster("s")
+    first = _lasting("first", 1500, 10)
+    again = replace(first.run, restart=Restart(RestartPolicy.ALWAYS))
+    _blocked(cluster, replace(first, run=again), workload("head", 2000))
+    _submit(cluster, _lasting("short", 500, 1))
+    assert cluster.record("short").phase is Phase.QUEUED
+
+
+@pytest.mark.parametrize(("backfill", "placed"), [(0, []), (1, []), (2, ["small"])])
+def test_so_many_behind_the_head_are_tried(backfill: int, placed: list[str]) -> None:
+    cluster = _cluster("s", "t", backfill=backfill)
+    _submit(cluster, workload("a", 1000), workload("b", 1000))
+    _submit(cluster, workload("head", 2000), workload("large", 1500), workload("small", 500))
+    assert [n for n in ("large", "small") if cluster.record(n).phase is Phase.PLACED] == placed
+
+
+def test_the_head_starts_as_soon_as_it_fits() -> None:
+    cluster = _cluster("s")
+    _blocked(cluster, _lasting("first", 1500, 100), workload("head", 2000))
+    _submit(cluster, _lasting("short", 500, 60))
+    running(cluster, "short")
+    cluster.now = 60.0
+    cluster.tell(ev.WorkloadFinished(cluster.key("short"), 0, None, "exited"))
+    cluster.now = 100.0
+    cluster.tell(ev.WorkloadFinished(cluster.key("first"), 0, None, "exited"))
+    assert cluster.record("head").phase is Phase.PLACED
+
+
+def test_a_copy_is_profiled_where_it_delays_no_head() -> None:
+    cluster = _cluster("s", "t")
+    _submit(cluster, _lasting("a", 1000, 50), workload("b", 1000))
+    running(cluster, "a", "b")
+    _submit(cluster, workload("head", 2000))
+    _submit(cluster, workload("profiled", 500, profile=True))
+    assert cluster.record("profiled").phase is Phase.PROFILING
+    message = cluster.record("profiled").decisions[-1].decision.message
+    assert message.endswith("; ahead of head: does not delay it")
+
+
+def test_a_copy_that_would_delay_the_head_waits() -> None:
+    cluster = _cluster("s")
+    _blocked(cluster, _lasting("first", 1000, 5), workload("head", 2000))
+    _submit(cluster, workload("profiled", 500, profile=True))
+    assert cluster.record("profiled").deferral is ReasonCode.BEHIND_OTHERS
+
+
+def test_a_preview_says_that_it_would_be_placed_ahead() -> None:
+    cluster = _cluster("s")
+    _blocked(cluster, _lasting("first", 1500, 100), workload("head", 2000))
+    last = cluster.manager.preview(_lasting("short", 500, 60), cluster.now)[-1]
+    assert last.accepted
+    assert last.message.endswith("ahead of head: does not delay it")
+
+
+def test_a_preview_knows_who_waits_for_room_to_be_profiled_before_the_engine_is_there() -> None:
+    cluster = Cluster()
+    _submit(cluster, workload("first", profile=True))
+    cluster.tell(ev.ServerReported(server("s", accepting=False)))
+    asked = workload("next", profile=True)
+    previewed = cluster.manager.preview(asked, cluster.now)
+    _submit(cluster, asked)
+    record = cluster.record("next")
+    assert record.phase is Phase.PROFILING
+    assert [timed.decision for timed in record.decisions] == previewed

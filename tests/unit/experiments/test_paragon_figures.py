@@ -1,0 +1,101 @@
+"""Paragon's figures of four schedulers, and its tables of predictions: what is judged and held."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from wharfinger.experiments import paragon_table3
+from wharfinger.experiments.base import Arguments, Context
+from wharfinger.experiments.paragon_figures import (
+    PARAGON_FIGURE8,
+    PARAGON_FIGURE13,
+    PARAGON_FIGURE16,
+    PUBLISHED_RULE,
+)
+from wharfinger.experiments.paragon_table1 import PARAGON_TABLE1, judge, look, misordered
+from wharfinger.experiments.workspace import Workspace
+from wharfinger.policies.registry import make_policy
+from wharfinger.simulator.run import run
+from wharfinger.simulator.truth.physics.regimes import REGIMES
+
+FIGURES = (PARAGON_FIGURE8, PARAGON_FIGURE13, PARAGON_FIGURE16)
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda each: each.name)
+def test_each_published_number_stands_beside_one_that_is_measured(figure):
+    keys = {measure.key for measure in figure.measures}
+    for each in figure.published:
+        assert each.scenario in figure.scenarios
+        assert each.policy in figure.policies
+        assert each.measure in keys
+
+
+@pytest.mark.parametrize("policy", [p for p in PARAGON_FIGURE8.policies if p != "oracle"])
+def test_the_settings_of_each_policy_are_known(policy: str):
+    assert make_policy(policy)
+
+
+def test_published_is_by_scheduler():
+    kept = {
+        each.policy: each.value
+        for each in PARAGON_FIGURE16.published
+        if (each.scenario, each.measure) == ("paragon-azure", "qos_kept_fraction")
+    }
+    assert kept == {
+        "oracle": 0.61,
+        "paragon": 0.61,
+        PUBLISHED_RULE: 0.61,
+        "heterogeneity-oblivious": 0.01,
+        "interference-oblivious": 0.02,
+        "least-loaded": 0.007,
+    }
+
+
+def test_a_small_run_has_every_measure(tmp_path: Path):
+    arguments = Arguments(repeats=1, servers=10, workloads=6, regime="moderate")
+    result = PARAGON_FIGURE8.run(Context(run, arguments, Workspace(tmp_path), processes=1))
+    assert len(result.rows) == len(PARAGON_FIGURE8.policies) * len(PARAGON_FIGURE8.measures)
+    assert all(row.measured is not None for row in result.rows)
+
+
+def test_pairs_out_of_order_are_counted():
+    assert misordered(np.array([4.0, 3.0, 3.0, 1.0])) == 0
+    assert misordered(np.array([4.0, 1.0, 3.0])) == 1
+    assert misordered(np.array([1.0, 3.0, 4.0])) == 3
+
+
+def test_a_program_is_judged_by_the_platform_predicted_best():
+    truth = np.array([1.0, 2.0, 1.95])
+    judged = judge(np.array([1.0, 1.9, 2.34]), truth, np.array([0]))
+    assert judged == {
+        "best": 0.0,
+        "within-5pct": 1.0,
+        "order": 0.0,
+        "order-but-one": 1.0,
+        "ran-on-best": 0.0,
+        "deviation": pytest.approx((0.05 + 0.2) / 2),
+    }
+
+
+def test_the_table_of_a_small_population_has_every_published_row():
+    numbers = look(REGIMES["moderate"], 1, most=8, estimator="column-means").numbers
+    assert set(numbers) == set(PARAGON_TABLE1.published)
+    assert numbers["best"] <= numbers["within-5pct"]
+    assert numbers["order"] <= numbers["order-but-one"] <= 1
+
+
+def test_errors_of_scores_are_absolute_and_by_the_true_score():
+    true, predicted = np.array([0.1, 0.5, 0.9, 1.0]), np.array([0.2, 0.5, 0.9, 0.8])
+    errors = paragon_table3.errors(true, predicted)
+    assert errors["mean"] == pytest.approx(0.075)
+    assert errors["below-30pct"] == pytest.approx(0.1)
+    assert errors["below-60pct"] == pytest.approx(0.05)
+    assert errors["above-60pct"] == pytest.approx(0.1)
+
+
+def test_scores_of_a_small_population_have_every_published_row():
+    look_at = paragon_table3.look
+    numbers = look_at(REGIMES["moderate"], 1, most=5, estimator="column-means").numbers
+    assert set(numbers) >= set(paragon_table3.PARAGON_TABLE3.published)
+    assert 0 < numbers["mean"] <= numbers["p90"] <= numbers["p99"] <= 1

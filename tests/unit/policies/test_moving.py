@@ -1,0 +1,84 @@
+"""A migration pays, or is not made."""
+
+from dataclasses import replace
+
+import pytest
+
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.model.decisions import Interval, Prediction, Term
+from wharfinger.model.performance import Performance, Quantity, Reading
+from wharfinger.model.profile import Classification
+from wharfinger.model.view import OffTarget
+from wharfinger.model.workload import Run, Target, Workload, WorkloadType
+from wharfinger.policies.adaptation.moving import Gain, gain_of_move
+from wharfinger.policies.adaptation.slack import TargetSettings
+
+NOW = 400.0
+
+
+def job(rate: float, left_seconds: float, *, total: float | None = 600.0) -> WorkloadRecord:
+    """It runs since 100 s, at this rate."""
+    workload = Workload("w", WorkloadType.BATCH, Run(("w",)), Target(rate_per_second=2.0))
+    readings = {
+        Quantity.RATE: Reading(rate, "x"),
+        Quantity.REMAINING: Reading(left_seconds, "x"),
+    }
+    record = WorkloadRecord(workload, 1, 100.0, started_at=100.0)
+    record.performance = Performance(NOW, readings)
+    record.classification = Classification("hand", "1", total=total)
+    return record
+
+
+def there(rate: float, low: float, normalized: float = 1.0) -> Prediction:
+    terms = {Term.RATE: Interval(rate, low, 2 * rate - low)}
+    return Prediction(normalized, normalized * low / rate, 2.0, 0.8, terms)
+
+
+def gain(record: WorkloadRecord, predicted: Prediction, *, keeps_work: bool = False) -> Gain:
+    reading = record.performance.trusted(Quantity.RATE) if record.performance else 0.0
+    off = OffTarget((reading or 0.0) / 2.0, 30.0, None)
+    settings = TargetSettings(move_seconds=10.0)
+    return gain_of_move(record, NOW, off, predicted, keeps_work=keeps_work, settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("left_seconds", "keeps_work", "pays"),
+    [
+        (320, False, True),  # 310 s from the beginning, at 2/s with confidence
+        (300, False, False),
+        (300, True, True),  # 150 s more
+        (15, True, False),  # the restart takes longer than that
+    ],
+)
+def test_a_job_moves_where_it_ends_sooner(
+    left_seconds: float, keeps_work: bool, pays: bool
+) -> None:
+    found = gain(job(1.0, left_seconds), there(2.2, 2.0), keeps_work=keeps_work)
+    assert found.pays is pays
+    assert found.numbers["left_seconds"] == left_seconds
+
+
+def test_what_was_done_counts_where_nobody_has_stated_the_whole() -> None:
+    """300 s at 1/s are done, and 250 s left: 550 again, at 2/s."""
+    assert not gain(job(1.0, 250.0, total=None), there(2.2, 2.0)).pays
+    assert gain(job(1.0, 350.0, total=None), there(2.2, 2.0)).pays
+
+
+def test_a_prediction_that_may_be_wrong_moves_nothing() -> None:
+    assert gain(job(1.0, 320.0), there(2.2, 2.0)).pays
+    assert not gain(job(1.0, 320.0), there(2.2, 1.5)).pays
+
+
+def test_a_service_moves_where_its_target_is_kept_for_longer() -> None:
+    workload = Workload("w", WorkloadType.LATENCY_CRITICAL, Run(("w",)), Target(2.0))
+    record = replace(job(1.0, 0.0), workload=workload)
+    record.performance = Performance(NOW, {Quantity.RATE: Reading(1.0, "x")})
+    assert gain(record, there(2.4, 2.2, normalized=1.2)).pays
+    assert not gain(record, there(2.4, 2.2, normalized=0.9)).pays
+    # One that loses its work, too, repeats five minutes, and is taken to have five to go.
+    batch = replace(record, workload=replace(workload, type=WorkloadType.BATCH))
+    costs = [
+        gain(batch, there(2.4, 2.2, normalized=1.2), keeps_work=keeps).numbers["cost_of_move"]
+        for keeps in (False, True)
+    ]
+    assert costs == [pytest.approx(310 / 600), pytest.approx(10 / 600)]
