@@ -258,6 +258,20 @@ def test_a_load_generator_that_ends_is_started_again(tmp_path: Path) -> None:
         wait_until(lambda: opened.take_in() is None and not loads.exists())
 
 
+def test_a_load_generator_that_is_stopped_as_it_begins_leaves_nothing_open(tmp_path: Path) -> None:
+    load = Measure(load_command=("sleep", "300"), load_regex=r"ops (\d+)")
+    target = Target(throughput_per_second=100)
+    with session(tmp_path) as opened:
+        measured(opened, "svc", "sleep 300", load, target, WorkloadType.LATENCY_CRITICAL)
+        # Before its supervisor has told anything.
+        opened.perform(act.StopWorkload("svc", 0.0))
+        opened.reopen()
+        finished(opened, "svc")
+        opened.perform(act.ForgetWorkload("svc"))
+        loads = tmp_path / "state" / ".loads"
+        wait_until(lambda: opened.take_in() is None and not loads.exists())
+
+
 def test_a_load_generators_last_words_are_read(tmp_path: Path) -> None:
     """Most tell their figures when they end."""
     load = Measure(load_command=("sh", "-c", "sleep 2.5; echo ops 120"), load_regex=r"ops (\d+)")
