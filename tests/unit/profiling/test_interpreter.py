@@ -44,9 +44,13 @@ class Formula:
 
     Args:
         fails: Raised by the reading of that number, from 1.
+        every_seconds: So often it tells its performance.
     """
 
-    def __init__(self, fails: tuple[int, Interruption] | None = None) -> None:
+    def __init__(
+        self, fails: tuple[int, Interruption] | None = None, every_seconds: float = 0.0
+    ) -> None:
+        self._every_seconds = every_seconds
         self.steps: list[object] = []
         self._fails = fails
         self._reads = 0
@@ -83,7 +87,7 @@ class Formula:
         if self._fails and self._reads == self._fails[0]:
             raise self._fails[1]
         rate = self._cpu / 100 * (1.0 if self._intensity < 50 else 0.5)
-        seconds = 1 / rate if wanted.seconds == inf else wanted.seconds
+        seconds = max(1 / rate if wanted.seconds == inf else wanted.seconds, self._every_seconds)
         if self._time + seconds > wanted.until:
             return None
         self._time += seconds
@@ -140,6 +144,18 @@ def test_whole_runs_are_timed_where_only_the_end_tells_anything():
     assert found.total == 1.0
     assert 0 < found.tolerated[INTEGER].value < 100
     assert found.caused[INTEGER].value == 25.0
+
+
+@pytest.mark.parametrize(("patience_seconds", "took_seconds"), [(0.0, 0.0), (8.0, 3.0)])
+def test_a_program_that_tells_seldom_gets_more_time(patience_seconds, took_seconds):
+    plan = ProfilingPlan("s", (500,), 1 << 20, (), 0.8, patience_seconds=patience_seconds)
+    port = Formula(every_seconds=1.0)
+    found = measured(plan, port)
+    assert port.now() == took_seconds
+    assert set(found.performance) == ({RATE} if took_seconds else set())
+    assert found.silent == (
+        {} if took_seconds else {"performance/500": "too few numbers in time: never"}
+    )
 
 
 def test_a_program_that_ends_early_is_timed_by_its_work():
