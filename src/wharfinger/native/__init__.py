@@ -9,6 +9,7 @@ from wharfinger.native._conditional import Conditional
 from wharfinger.native._contention import Contention
 from wharfinger.native._events import EventLoop
 from wharfinger.native._harmony import HarmonyIndex
+from wharfinger.native._hashed import HashedServers
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._pairs import pair_drops, pair_shortfalls
@@ -20,6 +21,7 @@ __all__ = [
     "Contention",
     "EventLoop",
     "HarmonyIndex",
+    "HashedServers",
     "LoadIndex",
     "Mixtures",
     "add_drop",
