@@ -49,7 +49,8 @@ cdef class HashedServers:
 
     Args:
         hashes: (R, 2^14) the slot of each score of each source.
-        tagged: Whether a server's tag is hashed with its scores: equal scores then lie apart.
+        tagged: Whether a server's tag is hashed with its scores, and all scores of a newcomer with
+            each: equal scores then lie apart.
 
     Raises:
         ValueError: The hashes are of another shape, or one is 2^14 or more.
@@ -214,7 +215,8 @@ cdef class HashedServers:
         cdef int[SOURCES] sources
         cdef int known = 0, r
         cdef Py_ssize_t found = 0, step = 0, again = 0
-        cdef int32_t row
+        cdef int32_t row, slot
+        cdef uint32_t all_scores = 0
         if caused.shape[0] != SOURCES or able.shape[0] != self.rows or self.note_count:
             raise ValueError(f"not {SOURCES} scores, or not {self.rows} rows that are up to date")
         if into.shape[0] < wanted:
@@ -227,6 +229,10 @@ cdef class HashedServers:
             for r in range(SOURCES):
                 values[r], sources[r] = 0, r
             known = SOURCES
+        if self.tagged:
+            # Who shares a score with another, as of what it leaves alone, is sent elsewhere still.
+            for r in range(known):
+                all_scores = _mixed(all_scores + <uint32_t>values[r])
         if self.question == <uint32_t>0xFFFFFFFF:
             for row in range(<int32_t>self.rows):
                 self.servers[row].asked = 0
@@ -236,7 +242,8 @@ cdef class HashedServers:
             r = <int>(step % known)
             again = step // known
             # The count keeps the hashes from running in a circle.
-            values[r] = self.hashes[sources[r] * SLOTS + ((values[r] + again) & MASK)]
+            slot = (values[r] + <int32_t>(all_scores & MASK) + <int32_t>(again & MASK)) & MASK
+            values[r] = self.hashes[sources[r] * SLOTS + slot]
             row = self._next(sources[r], values[r], <uint32_t>step)
             step += 1
             if row != NONE and self.servers[row].asked != self.question:

@@ -21,7 +21,7 @@ from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import normal_below
-from wharfinger.model.decisions import CANDIDATES_KEPT, Candidate, Place, ReasonCode, Refuse
+from wharfinger.model.decisions import CANDIDATES_KEPT, Place, ReasonCode, Refuse
 from wharfinger.model.profile import quantile
 from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import (
@@ -370,7 +370,9 @@ class Paragon(ByReservation):
         if request.workload.best_effort:
             # What nobody has been given is what it gets.
             gain = gain - weight * asked.load(rows)
-        order = np.lexsort((rows, asked.load(rows), -gain))[:CANDIDATES_KEPT]
+        order = most_of(gain, CANDIDATES_KEPT)
+        order = order[np.lexsort((rows[order], asked.load(rows[order]), -gain[order]))]
+        order = order[:CANDIDATES_KEPT]
         best = rows[order]
         listed = [
             {"kept_probability": p, "residents_targets_lost": t}
@@ -384,8 +386,12 @@ class Paragon(ByReservation):
         """Probability that its target is kept on each; expected logarithm of performance."""
         if asked.sizing is None:
             return np.zeros(len(rows)), -asked.drop.mean[rows]
-        over = asked.sizing.performance()
-        mean, variance = over.mean[rows], over.variance[rows]
+        # It gets the same everywhere.
+        curve, drop = asked.sizing.curve, asked.drop
+        mean, variance = (
+            curve.medians[0] - drop.mean[rows],
+            curve.variances[0] + drop.variance[rows],
+        )
         kept = np.log(max(1 - asked.request.workload.tolerance, 0.01))
         deviations = (mean - kept) / np.sqrt(variance + LEAST_STD**2)
         return normal_below(deviations), mean
@@ -441,24 +447,14 @@ class Paragon(ByReservation):
         message: str,
         compared: dict[str, float],
     ) -> Place:
-        ranked = [
-            Candidate(one.server, one.score, one.reason, {**one.numbers, **more})
-            for one, more in zip(candidates(asked.view, rows, scores), numbers, strict=False)
-        ]
-        planned = plan(self.name, asked.request, asked.need, asked.view, ranked, message)
+        view, sizing = asked.view, asked.sizing
+        ranked = candidates(view, rows, scores, compared=numbers)
         predicted = None
-        if asked.sizing is not None:
-            predicted = replace(
-                asked.sizing.prediction_on(rows[0]),
-                target=asked.request.workload.target,
-                cpu_millicpus=asked.need.cpu_millicpus,
-            )
-        decision = replace(
-            planned.decision,
-            numbers={**planned.decision.numbers, **compared},
-            predicted=predicted,
-        )
-        return replace(planned, decision=decision)
+        if sizing is not None:
+            target, cpu = asked.request.workload.target, asked.need.cpu_millicpus
+            predicted = sizing.prediction_on(rows[0], target, cpu)
+        given = self.name, asked.request, asked.need, view
+        return plan(*given, ranked, message, compared=compared, predicted=predicted)
 
 
 def places_of(drop: Array) -> tuple[NDArray[np.intp], list[list[int]]]:
@@ -471,6 +467,17 @@ def places_of(drop: Array) -> tuple[NDArray[np.intp], list[list[int]]]:
         groups[-1].append(platform)
         at[platform] = len(groups) - 1
     return at, groups
+
+
+def most_of(values: Array, count: int) -> Rows:
+    """Places of the ``count`` largest values, ascending, with all that equal the least of them.
+
+    >>> most_of(np.array([1.0, 3.0, 2.0, 3.0, 2.0]), 3).tolist()
+    [1, 2, 3, 4]
+    """
+    if len(values) <= count:
+        return np.arange(len(values))
+    return np.flatnonzero(-values <= np.partition(-values, count - 1)[count - 1])
 
 
 def with_room(request: Request, need: Allocation, view: View) -> Rows:

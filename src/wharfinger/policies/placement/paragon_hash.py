@@ -94,8 +94,9 @@ class HashTables:
 
     Args:
         counted: Makes of the scores of servers those that count; ``None`` = as they are.
-        by_name: Whether a server's name is hashed with its scores. As published it is not: servers
-            with equal scores, which all empty ones have, then stand in one place.
+        by_name: Whether a server's name is hashed with its scores, and with each score of a
+            newcomer all of them. As published they are not: servers with equal scores, which all
+            empty ones have, then stand in one place.
     """
 
     def __init__(
