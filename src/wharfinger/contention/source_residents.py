@@ -4,19 +4,33 @@ What is put is read with the next question only: policies that never ask pay not
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import log
 
 import numpy as np
 
-from wharfinger.contention.kept import Standing, residents_loss
+from wharfinger.contention.kept import LEAST_STD, Standing
 from wharfinger.contention.rows import doubled, grown
 from wharfinger.core.seams.contention import Array, Resident, ResidentsLoss
+from wharfinger.model.arrays import normal_below
 from wharfinger.model.interference import YIELDED, SharedResource
+from wharfinger.model.profile import Classification
+from wharfinger.native import seat_residents
 
 SOURCES = tuple(SharedResource)
 MOST = 100.0
 """Points: no source is pressed harder."""
+_LEAST = LEAST_STD**2
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was read of a resident: (4, R), as ``seat_residents`` takes it."""
+
+    classification: Classification
+    best_effort: bool
+    scores: Array
 
 
 class SourceResidents:
@@ -32,10 +46,16 @@ class SourceResidents:
         self._per_point, self._min_score = -log(1 - drop_at_tolerated), min_score
         self._max_drop = max_drop
         self._waiting: dict[int, Sequence[Resident]] = {}
+        # By resident: its server's row; slopes, and squares of slopes and of their doubts; how far
+        # it is above what it must keep, with its variance, and how surely.
         self._server = np.zeros(0, dtype=np.int64)
         self._slope = np.zeros((0, len(SOURCES)))
-        self._doubt = np.zeros((0, len(SOURCES)))
+        self._square = np.zeros((0, len(SOURCES)))
+        self._doubt_square = np.zeros((0, len(SOURCES)))
         self._margin = np.zeros((0, 2))
+        self._before = np.zeros(0)
+        self._moved: list[int] = []
+        self._known: list[dict[int, _Known]] = []
         self._rows_of: list[list[int]] = []
         self._free: list[int] = []
         self._count = 0
@@ -52,7 +72,7 @@ class SourceResidents:
         if row >= len(self._rows_of):
             return
         self._clear(row)
-        del self._rows_of[row]
+        del self._rows_of[row], self._known[row]
         self._server[self._server > row] -= 1
         self._unspent[:, :, row:-1] = self._unspent[:, :, row + 1 :]
         self._unspent[:, :, -1] = (MOST,), (0.0,)
@@ -61,12 +81,17 @@ class SourceResidents:
         """What all residents of each server lose to one that causes this; (R,) by source."""
         self._read()
         rows = slice(self._count)
-        slope, doubt = self._slope[rows], self._doubt[rows]
         margin, margin_variance = self._margin[rows].T
-        drop = np.minimum(slope @ caused, self._max_drop)
-        drop_variance = slope**2 @ variance + doubt**2 @ caused**2
-        return residents_loss(
-            margin, margin_variance, drop, drop_variance, self._server[rows], servers
+        drop = np.minimum(self._slope[rows] @ caused, self._max_drop)
+        drop_variance = self._square[rows] @ variance + self._doubt_square[rows] @ caused**2
+        after = normal_below((margin - drop) / np.sqrt(margin_variance + drop_variance + _LEAST))
+        lost = np.maximum(self._before[rows] - after, 0.0)
+        # Who has no server loses nothing.
+        slower = np.maximum(drop, 0.0)
+        server = np.maximum(self._server[rows], 0)
+        return ResidentsLoss(
+            np.asarray(np.bincount(server, lost, servers), dtype=np.float64)[:servers],
+            np.asarray(np.bincount(server, slower, servers), dtype=np.float64)[:servers],
         )
 
     def unspent(self, servers: int) -> tuple[Array, Array]:
@@ -82,11 +107,16 @@ class SourceResidents:
             if residents:
                 self._seat(row, residents)
         self._waiting.clear()
+        if self._moved:
+            margin, variance = self._margin[self._moved].T
+            self._before[self._moved] = normal_below(margin / np.sqrt(variance + _LEAST))
+            self._moved.clear()
 
     def _widen(self, servers: int) -> None:
         before = len(self._rows_of)
         if servers > before:
             self._rows_of += [[] for _ in range(servers - before)]
+            self._known += [{} for _ in range(servers - before)]
             width = self._unspent.shape[2]
             if servers > width:
                 self._unspent = grown(
@@ -98,35 +128,32 @@ class SourceResidents:
         for slot in self._rows_of[row]:
             heappush(self._free, slot)
             self._server[slot] = -1
-            for array in (self._slope, self._doubt, self._margin):
+            for array in (self._slope, self._square, self._doubt_square, self._margin):
                 array[slot] = 0.0
+        self._moved += self._rows_of[row]
         self._rows_of[row] = []
         self._unspent[:, :, row] = (MOST,), (0.0,)
 
     def _seat(self, row: int, residents: Sequence[Resident]) -> None:
-        numbers = np.array([_scores(each) for each in residents])
-        tolerated, t_variance, caused, c_variance = numbers.transpose(1, 0, 2)
-        others = np.clip(caused.sum(axis=0) - caused, 0.0, MOST)
-        others_variance = np.maximum(c_variance.sum(axis=0) - c_variance, 0.0)
-        left, left_variance = tolerated - others, t_variance + others_variance
-        known = np.isfinite(tolerated)
-        ordered = np.where(known, left, np.inf)
-        least, at = ordered.argmin(axis=0), np.arange(len(SOURCES))
-        limited = known[least, at] & (left[least, at] < MOST)
-        self._unspent[0, :, row] = np.where(limited, left[least, at], MOST)
-        self._unspent[1, :, row] = np.where(limited, left_variance[least, at], 0.0)
-        score = np.maximum(tolerated, self._min_score)
-        slope = np.where(known, self._per_point / score, 0.0)
-        doubt = np.where(known, slope * np.sqrt(np.where(known, t_variance, 0.0)) / score, 0.0)
-        slope, doubt = np.nan_to_num(slope), np.nan_to_num(doubt)
-        drop = np.minimum((slope * others).sum(axis=1), self._max_drop)
-        variance = (slope**2 * others_variance + (doubt * others) ** 2).sum(axis=1)
+        before = self._known[row]
+        known = [_known(each, before.get(each.uid)) for each in residents]
+        self._known[row] = {each.uid: one for each, one in zip(residents, known, strict=True)}
+        scores = np.array([one.scores for one in known])
+        count = len(known)
+        slope, doubt = np.empty((count, len(SOURCES))), np.empty((count, len(SOURCES)))
+        drop, variance, unspent = np.empty(count), np.empty(count), np.empty((2, len(SOURCES)))
+        constants = self._per_point, self._min_score, self._max_drop
+        seat_residents(scores, *constants, slope, doubt, drop, variance, unspent)
+        self._unspent[:, :, row] = unspent
         seated = [at for at, each in enumerate(residents) if not each.best_effort]
-        for slot, at_ in zip(self._take(row, len(seated)), seated, strict=True):
-            standing = Standing.of(residents[at_])
-            self._slope[slot], self._doubt[slot] = slope[at_], doubt[at_]
-            margin = standing.alone - drop[at_] - standing.kept
-            self._margin[slot] = margin, standing.variance + variance[at_]
+        slots = self._take(row, len(seated))
+        for slot, at in zip(slots, seated, strict=True):
+            standing = Standing.of(residents[at])
+            self._slope[slot], self._square[slot] = slope[at], slope[at] ** 2
+            self._doubt_square[slot] = doubt[at] ** 2
+            margin = standing.alone - drop[at] - standing.kept
+            self._margin[slot] = margin, standing.variance + variance[at]
+        self._moved += slots
 
     def _take(self, row: int, count: int) -> list[int]:
         """Rows for new residents, ascending: so sums over them are in their order."""
@@ -136,11 +163,22 @@ class SourceResidents:
         size = doubled(len(self._server), self._count)
         self._server = grown(self._server, size, fill=-1)
         self._slope = grown(self._slope, size, len(SOURCES))
-        self._doubt = grown(self._doubt, size, len(SOURCES))
+        self._square = grown(self._square, size, len(SOURCES))
+        self._doubt_square = grown(self._doubt_square, size, len(SOURCES))
         self._margin = grown(self._margin, size, 2)
+        self._before = grown(self._before, size)
         self._rows_of[row] = [heappop(self._free) for _ in range(count)]
         self._server[self._rows_of[row]] = row
         return self._rows_of[row]
+
+
+def _known(resident: Resident, before: _Known | None) -> _Known:
+    """What is known of a resident, read anew where that is not what it was before."""
+    stated, best_effort = resident.classification, resident.best_effort
+    same = before is not None and before.best_effort == best_effort
+    if same and before is not None and before.classification is stated:
+        return before
+    return _Known(stated, best_effort, np.array(_scores(resident)))
 
 
 def _scores(resident: Resident) -> tuple[list[float], ...]:

@@ -277,6 +277,7 @@ def _placed(cluster: ClusterState, time: float, event: ev.WorkloadPlaced) -> Non
     goes_on(record)
     record.tracking = None  # Of its former start: it says nothing about its new servers.
     record.predicted = event.decision.predicted
+    cluster.state.searches.add(event.decision.numbers)
     if record.adjustments and record.adjustments[-1].kind is AdjustmentKind.MIGRATED:
         record.adjustments[-1] = replace(record.adjustments[-1], after=record.placements)
     cluster.residency.settle_in(record)

@@ -14,6 +14,7 @@ from wharfinger.model.decisions import Decision, Prediction, ReasonCode
 from wharfinger.model.performance import MAX_NORMALIZED, Performance, Quantity
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Classification, Entry, Measurements, ProfilingPlan
+from wharfinger.model.searches import SearchCounts
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
@@ -306,6 +307,7 @@ class ManagerState:
         cordoned: By server, also one that is not there now.
         history: Ended runs whose record is gone, oldest first; the newest ``HISTORY_KEPT``.
         restarts: How often programs were started again in their run, also of what is forgotten.
+        searches: How searches for a server ended, of all placements.
     """
 
     nonces: list[str] = field(default_factory=list)
@@ -332,6 +334,7 @@ class ManagerState:
     cordoned: dict[str, Cordon] = field(default_factory=dict)
     history: list[RunSummary] = field(default_factory=list)
     restarts: int = 0
+    searches: SearchCounts = field(default_factory=SearchCounts)
 
 
 def summary_of(record: WorkloadRecord) -> RunSummary:

@@ -6,6 +6,7 @@
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments.ground_truth import GroundTruthStudy
 from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
+from wharfinger.experiments.paragon_figure5 import PARAGON_FIGURE5
 from wharfinger.experiments.paragon_figures import (
     PARAGON_FIGURE8,
     PARAGON_FIGURE13,
@@ -38,6 +39,7 @@ _ALL: tuple[Experiment, ...] = (
     PARAGON_TABLE1,
     PARAGON_TABLE3,
     PARAGON_TABLE4,
+    PARAGON_FIGURE5,
     PARAGON_FIGURE8,
     PARAGON_FIGURE13,
     PARAGON_FIGURE16,

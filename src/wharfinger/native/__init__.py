@@ -9,10 +9,12 @@ from wharfinger.native._conditional import Conditional
 from wharfinger.native._contention import Contention
 from wharfinger.native._events import EventLoop
 from wharfinger.native._harmony import HarmonyIndex
+from wharfinger.native._hashed import HashedServers
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._pairs import pair_drops, pair_shortfalls
 from wharfinger.native._scan import least_loaded, next_in_turn
+from wharfinger.native._seats import seat_residents
 from wharfinger.native._sizing import add_drop, add_exceeded, first_enough
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Contention",
     "EventLoop",
     "HarmonyIndex",
+    "HashedServers",
     "LoadIndex",
     "Mixtures",
     "add_drop",
@@ -30,4 +33,5 @@ __all__ = [
     "next_in_turn",
     "pair_drops",
     "pair_shortfalls",
+    "seat_residents",
 ]

@@ -123,6 +123,20 @@ class ManagerCollector:
         for kind in AdjustmentKind:
             adjustments.add_metric([kind.value], state.adjustment_counts.get(kind, 0))
         yield adjustments
+        yield from self._searches()
+
+    def _searches(self) -> Iterator[Metric]:
+        counts = self.manager.state.searches
+        help_text = "Placements that searched, by how many sources of interference were relaxed."
+        searches = CounterMetricFamily("wharfinger_searches", help_text, labels=["relaxed"])
+        searches.add_metric(["none"], counts.satisfied)
+        searches.add_metric(["one"], counts.one_relaxed)
+        searches.add_metric(["several"], counts.several_relaxed)
+        yield searches
+        help_text = "Tests that no server passed, of all searches."
+        yield CounterMetricFamily("wharfinger_search_back_tracks", help_text, counts.back_tracks)
+        help_text = "Searches that were ended by their bound."
+        yield CounterMetricFamily("wharfinger_search_timeouts", help_text, counts.timed_out)
 
     def _each_workload(self) -> Iterator[Metric]:
         """Of the newest live workloads, so that their number is bounded."""

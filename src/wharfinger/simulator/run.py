@@ -474,6 +474,7 @@ class Simulation:
             ended=ended,
             ideal_seconds=ideal_seconds(jobs, self.cluster.best, began, ended),
             effort=effort,
+            searches=self.manager.state.searches,
         )
         series = None
         if ledger.recorder is not None:

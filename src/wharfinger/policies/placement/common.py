@@ -4,9 +4,10 @@ A placement (``wharfinger.core.seams.placement``) reads a frozen view and return
 record of how it was reached. It keeps nothing between calls.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import islice, repeat
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from wharfinger.model.decisions import (
     Candidate,
     Decision,
     Place,
+    Prediction,
     ReasonCode,
     Refuse,
     Stage,
@@ -96,8 +98,9 @@ def candidates(
     rows: list[int],
     scores: Iterable[float | None],
     reasons: Iterable[ReasonCode] = repeat(ReasonCode.OK),
+    compared: Iterable[Mapping[str, float]] = repeat(MappingProxyType({})),
 ) -> list[Candidate]:
-    """These servers' parts in a decision, with the numbers that were compared."""
+    """These servers' parts in a decision, with the numbers that were compared, and further ones."""
     names, cpu, memory = view.names, view.cpu_capacity.item, view.memory_capacity.item
     cpu_taken, memory_taken = view.cpu_allocated.item, view.memory_allocated.item
     residents = view.residents.item
@@ -110,9 +113,10 @@ def candidates(
                 "cpu_free_millicpus": float(cpu(row) - cpu_taken(row)),
                 "memory_free_bytes": float(memory(row) - memory_taken(row)),
                 "residents": float(residents(row)),
+                **more,
             },
         )
-        for row, score, reason in zip(rows, scores, reasons, strict=False)
+        for row, score, reason, more in zip(rows, scores, reasons, compared, strict=False)
     ]
 
 
@@ -139,10 +143,14 @@ def plan(
     ranked: list[Candidate],
     message: str,
     probed: list[Candidate] | None = None,
+    *,
+    compared: Mapping[str, float] = MappingProxyType({}),
+    predicted: Prediction | None = None,
 ) -> Place:
     """A plan for the first of the ranked candidates; the record has the others and the misfits.
 
-    ``probed`` has the misfits of a policy that looks at some servers only; ``None`` = at all.
+    ``compared`` are numbers for the record beyond what it needs. ``probed`` has the misfits of a
+    policy that looks at some servers only; ``None`` = at all.
     """
     left = CANDIDATES_KEPT - len(ranked)
     misfits = rejected(request, need, view, left) if probed is None else probed[:left]
@@ -155,7 +163,8 @@ def plan(
         message=message,
         considered=looked_at,
         candidates=(*ranked, *misfits),
-        numbers=needed(need),
+        numbers={**needed(need), **compared},
+        predicted=predicted,
     )
     return Place((Placement(ranked[0].server, need),), decision)
 

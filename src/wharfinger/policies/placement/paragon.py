@@ -1,11 +1,11 @@
 """Paragon: with what users state, on the platform and beside the neighbors that suit it.
 
-Source: Paragon (TOCS) 3.2, greedy selection; 3.5, short jobs. Added: the rules ``cumulative`` and
-``traded``. The core profiles and classifies before it asks (2.4).
+Source: Paragon (TOCS) 3.2, greedy selection; 3.3, statistical selection; 3.5, short jobs. Added:
+the rules ``cumulative`` and ``traded``. The core profiles and classifies before it asks (2.4).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import repeat
 from math import log
@@ -21,7 +21,7 @@ from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import normal_below
-from wharfinger.model.decisions import CANDIDATES_KEPT, Candidate, Place, ReasonCode, Refuse
+from wharfinger.model.decisions import CANDIDATES_KEPT, Place, ReasonCode, Refuse
 from wharfinger.model.profile import quantile
 from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import (
@@ -33,6 +33,13 @@ from wharfinger.policies.placement.common import (
     refuse,
 )
 from wharfinger.policies.placement.harmony import BOUND, Harmony
+from wharfinger.policies.placement.paragon_hash import (
+    HashedCandidates,
+    HashSettings,
+    HashTables,
+    Selection,
+    ranked,
+)
 from wharfinger.policies.placement.paragon_search import (
     GreedySearch,
     OwnScores,
@@ -90,6 +97,9 @@ class ParagonSettings:
         sources: How many sources of interference are injected beside its copy, while it waits; of
             others its scores are those of similar programs. As published: 2.
         bound: Tests of a server for one source that a search makes at most.
+        selection: Whether ``published`` and ``cumulative`` look at all servers, ``greedy``, or at
+            those that hashes of scores name, ``hash`` (Paragon 3.3).
+        hash: How good a server ``hash`` finds, and how surely.
         seed: Of all draws. Another seed places short jobs elsewhere.
     """
 
@@ -102,6 +112,8 @@ class ParagonSettings:
     seed: int = 0
     idle_share: float = 0.25
     sources: int = 0
+    selection: Selection = Selection.GREEDY
+    hash: HashSettings = field(default_factory=HashSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +159,13 @@ class Paragon(ByReservation):
                 f"{self.name}: confidence={self._settings.confidence:g} is not a probability from "
                 "0.5 to below 1"
             )
+        self._wanted = self._settings.hash.candidates(self.name)
+        hashes = self._settings.selection is Selection.HASH
+        if hashes and self._settings.rule is SelectionRule.TRADED:
+            raise InvalidInput(
+                f"{self.name}: selection=hash goes by scores, and rule=traded by none; "
+                "write rule=published or rule=cumulative"
+            )
 
     @property
     def profiling(self) -> ProfilingNeeds:
@@ -158,7 +177,10 @@ class Paragon(ByReservation):
         """By t and c, where the rule asks for them."""
         if self._settings.rule is SelectionRule.TRADED:
             return None
-        return Harmony(cumulative if self._settings.rule is SelectionRule.CUMULATIVE else None)
+        counted = cumulative if self._settings.rule is SelectionRule.CUMULATIVE else None
+        if self._settings.selection is Selection.HASH:
+            return HashTables(counted)
+        return Harmony(counted)
 
     def place(self, request: Request, view: View) -> Place | Refuse:
         """Filter by room; then by the rule."""
@@ -180,6 +202,10 @@ class Paragon(ByReservation):
     def _choose(self, asked: PlacementQuestion) -> Place | Refuse:
         if self._settings.rule is SelectionRule.TRADED or asked.request.workload.best_effort:
             return self._trade(asked)
+        if self._settings.selection is Selection.HASH:
+            drawn = self._drawn(asked)
+            if drawn.rows:
+                return self._best_drawn(asked, drawn)
         return self._search(asked)
 
     # --- what is known ------------------------------------------------------------------------
@@ -289,6 +315,47 @@ class Paragon(ByReservation):
         places = [float(place) for place in range(len(found.rows))]
         return self._planned(asked, found.rows, places, listed, message, found.numbers())
 
+    # --- statistical selection ------------------------------------------------------------------
+
+    def _drawn(self, asked: PlacementQuestion) -> HashedCandidates:
+        """Those that the newcomer's hashes name, best first."""
+        classification, view, index = asked.request.classification, asked.view, asked.view.index
+        assert classification is not None
+        own, able = OwnScores.of(classification), asked.able
+        settled = able[view.unsettled[able] == 0]
+        if not isinstance(index, HashTables):
+            index = self.index()
+        assert isinstance(index, HashTables)
+        able = settled if settled.size else able
+        rows, hashed = index.drawn(view, own, able, self._wanted)
+        z, preference = quantile(self._settings.confidence), self._platforms(asked)[0]
+        scores, at = self._scores(view), preference.take(view.platform)
+        order, violation, quality = ranked(own, scores, view, z, at, rows)
+        best, lacking, good = (each[order].tolist() for each in (rows, violation, quality))
+        return HashedCandidates(best, lacking, good, hashed)
+
+    def _best_drawn(self, asked: PlacementQuestion, drawn: HashedCandidates) -> Place:
+        examined, keep = len(drawn.rows), CANDIDATES_KEPT
+        server, lacking = asked.view.names[drawn.rows[0]], drawn.violations[0]
+        message = f"{server} is the best of {examined} that were drawn, and all tolerate each other"
+        if lacking > 0:
+            message = (
+                f"none of {examined} drawn suits: on {server} {lacking:.0f} points are lacking"
+            )
+        # Who looks at all misses nothing.
+        missed = self._settings.hash.quality**examined if drawn.hashed else 0.0
+        numbers = {
+            "examined": float(examined),
+            "hashed": float(drawn.hashed),
+            "miss_probability": missed,
+        }
+        listed = [
+            {"quality": quality, "interference_beyond_tolerated": violation}
+            for quality, violation in zip(drawn.qualities, drawn.violations, strict=True)
+        ]
+        rows, places = drawn.rows[:keep], [float(place) for place in range(keep)]
+        return self._planned(asked, rows, places, listed, message, numbers)
+
     # --- trading ------------------------------------------------------------------------------
 
     def _trade(self, asked: PlacementQuestion) -> Place:
@@ -303,7 +370,9 @@ class Paragon(ByReservation):
         if request.workload.best_effort:
             # What nobody has been given is what it gets.
             gain = gain - weight * asked.load(rows)
-        order = np.lexsort((rows, asked.load(rows), -gain))[:CANDIDATES_KEPT]
+        order = most_of(gain, CANDIDATES_KEPT)
+        order = order[np.lexsort((rows[order], asked.load(rows[order]), -gain[order]))]
+        order = order[:CANDIDATES_KEPT]
         best = rows[order]
         listed = [
             {"kept_probability": p, "residents_targets_lost": t}
@@ -317,8 +386,12 @@ class Paragon(ByReservation):
         """Probability that its target is kept on each; expected logarithm of performance."""
         if asked.sizing is None:
             return np.zeros(len(rows)), -asked.drop.mean[rows]
-        over = asked.sizing.performance()
-        mean, variance = over.mean[rows], over.variance[rows]
+        # It gets the same everywhere.
+        curve, drop = asked.sizing.curve, asked.drop
+        mean, variance = (
+            curve.medians[0] - drop.mean[rows],
+            curve.variances[0] + drop.variance[rows],
+        )
         kept = np.log(max(1 - asked.request.workload.tolerance, 0.01))
         deviations = (mean - kept) / np.sqrt(variance + LEAST_STD**2)
         return normal_below(deviations), mean
@@ -374,24 +447,14 @@ class Paragon(ByReservation):
         message: str,
         compared: dict[str, float],
     ) -> Place:
-        ranked = [
-            Candidate(one.server, one.score, one.reason, {**one.numbers, **more})
-            for one, more in zip(candidates(asked.view, rows, scores), numbers, strict=False)
-        ]
-        planned = plan(self.name, asked.request, asked.need, asked.view, ranked, message)
+        view, sizing = asked.view, asked.sizing
+        ranked = candidates(view, rows, scores, compared=numbers)
         predicted = None
-        if asked.sizing is not None:
-            predicted = replace(
-                asked.sizing.prediction_on(rows[0]),
-                target=asked.request.workload.target,
-                cpu_millicpus=asked.need.cpu_millicpus,
-            )
-        decision = replace(
-            planned.decision,
-            numbers={**planned.decision.numbers, **compared},
-            predicted=predicted,
-        )
-        return replace(planned, decision=decision)
+        if sizing is not None:
+            target, cpu = asked.request.workload.target, asked.need.cpu_millicpus
+            predicted = sizing.prediction_on(rows[0], target, cpu)
+        given = self.name, asked.request, asked.need, view
+        return plan(*given, ranked, message, compared=compared, predicted=predicted)
 
 
 def places_of(drop: Array) -> tuple[NDArray[np.intp], list[list[int]]]:
@@ -404,6 +467,17 @@ def places_of(drop: Array) -> tuple[NDArray[np.intp], list[list[int]]]:
         groups[-1].append(platform)
         at[platform] = len(groups) - 1
     return at, groups
+
+
+def most_of(values: Array, count: int) -> Rows:
+    """Places of the ``count`` largest values, ascending, with all that equal the least of them.
+
+    >>> most_of(np.array([1.0, 3.0, 2.0, 3.0, 2.0]), 3).tolist()
+    [1, 2, 3, 4]
+    """
+    if len(values) <= count:
+        return np.arange(len(values))
+    return np.flatnonzero(-values <= np.partition(-values, count - 1)[count - 1])
 
 
 def with_room(request: Request, need: Allocation, view: View) -> Rows:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wharfinger.core.seams.contention import Array, ScoreColumns
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate
+from wharfinger.model.searches import BACK_TRACKS, LEVELS, TIMED_OUT
 from wharfinger.model.view import View
 
 SOURCES = tuple(SharedResource)
@@ -93,9 +94,9 @@ class Searched:
     def numbers(self) -> dict[str, float]:
         """As a decision tells them."""
         return {
-            "back_tracks": float(self.back_tracks),
-            "levels": float(self.levels),
-            "timed_out": float(self.timed_out),
+            BACK_TRACKS: float(self.back_tracks),
+            LEVELS: float(self.levels),
+            TIMED_OUT: float(self.timed_out),
         }
 
 

@@ -220,9 +220,8 @@ def _reasons_on(
 def _prediction_on(row: int, options: ServerOptions) -> Prediction | None:
     if options.sizing is None:
         return None
-    predicted = options.sizing.prediction_on(row)
-    cpu, target = int(options.need[row]), options.request.workload.target
-    return replace(predicted, target=target, cpu_millicpus=cpu)
+    target = options.request.workload.target
+    return options.sizing.prediction_on(row, target, int(options.need[row]))
 
 
 def expected_run_seconds(request: Request) -> float | None:

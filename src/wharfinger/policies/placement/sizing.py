@@ -5,7 +5,7 @@ first. The confidence is added here. A target is kept from 1 less its tolerance 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import exp, log
 from operator import itemgetter
@@ -29,6 +29,7 @@ from wharfinger.model.decisions import Prediction
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import Request, View
+from wharfinger.model.workload import Target
 from wharfinger.native import first_enough
 
 
@@ -160,17 +161,23 @@ class Sizing:
         normalized = worse_by(self.curve.at(int(self.cpu_millicpus[row])), *_at(self.drop, row))
         return prediction(normalized, self.confidence)
 
-    def prediction_on(self, row: int) -> Prediction:
-        """The same in the target's own terms, too, and alone."""
+    def prediction_on(
+        self, row: int, target: Target | None = None, cpu_millicpus: int = 0
+    ) -> Prediction:
+        """The same in the target's own terms, too, and alone.
+
+        ``target`` and ``cpu_millicpus`` say for what it is made, where it is to be known.
+        """
         cpu, (drop, variance) = int(self.cpu_millicpus[row]), _at(self.drop, row)
         terms = performance_with(self.parts, cpu, drop, variance, self.confidence)
-        beside = replace(self.interval_on(row), performance=terms)
-        if self.correctable is None:
-            return beside
-        by_neighbors, its_variance = _at(self.correctable, row)
-        variance = max(variance - its_variance, 0.0)
-        alone = worse_by(self.curve.at(cpu), drop - by_neighbors, variance)
-        return replace(beside, alone=alone.mean, alone_std=alone.std)
+        there, mean, std = self.interval_on(row), None, 0.0
+        if self.correctable is not None:
+            by_neighbors, its_variance = _at(self.correctable, row)
+            variance = max(variance - its_variance, 0.0)
+            alone = worse_by(self.curve.at(cpu), drop - by_neighbors, variance)
+            mean, std = alone.mean, alone.std
+        bounds = there.mean, there.low, there.high, there.confidence
+        return Prediction(*bounds, terms, mean, std, target, cpu_millicpus)
 
     def performance(self) -> LogEstimates:
         """Over the target on each server, with what it would be given there."""

@@ -6,6 +6,7 @@ from math import inf
 
 import numpy as np
 
+from wharfinger.model.searches import SearchCounts
 from wharfinger.model.workload import Target
 from wharfinger.simulator.cluster.accounting import Sums
 from wharfinger.simulator.cluster.runs import Account
@@ -105,11 +106,13 @@ def summarise(
     ended: float,
     ideal_seconds: float,
     effort: Effort,
+    searches: SearchCounts | None = None,
 ) -> dict[str, float | int | None]:
     """The report's numbers.
 
     ``sums`` are from ``began``, the first arrival, to ``ended``; ``ideal_seconds`` is the same
-    span, had each job run alone on its best platform at once.
+    span, had each job run alone on its best platform at once. ``searches`` are the manager's:
+    where there were any their shares are told, too.
     """
     wanted = [fate for fate in fates if fate.type != "best-effort"]
     fillers = [fate.performance for fate in fates if fate.type == "best-effort"]
@@ -145,6 +148,7 @@ def summarise(
         "wait_seconds_p50": _percentile(waits, 50),
         "wait_seconds_p99": _percentile(waits, 99),
         "makespan_seconds": ended - began,
+        **(searches.shares() if searches else {}),
         "decision_microseconds_p50": _percentile(decisions, 50),
         "decision_microseconds_p99": _percentile(decisions, 99),
         "events": effort.events,

@@ -1,0 +1,23 @@
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+
+@final
+class HashedServers:
+    def __init__(self, hashes: NDArray[np.uint16], tagged: bool) -> None: ...
+    def touch(self, row: int) -> None: ...
+    def drop(self, row: int) -> None: ...
+    def is_current(self, rows: int) -> bool: ...
+    def read_rows(self) -> int: ...
+    def update(
+        self, rows: int, tolerated: NDArray[np.float64], tags: NDArray[np.uint32]
+    ) -> None: ...
+    def drawn(
+        self,
+        caused: NDArray[np.float64],
+        able: NDArray[np.uint8],
+        wanted: int,
+        most: int,
+        into: NDArray[np.int64],
+    ) -> tuple[int, int]: ...

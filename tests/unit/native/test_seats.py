@@ -1,0 +1,55 @@
+"""What residents of one server make of one another's scores, as NumPy says it to the last bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wharfinger.model.arrays import Array
+from wharfinger.native import seat_residents
+
+R, PER_POINT, MIN_SCORE, MAX_DROP = 13, 0.05129329438755058, 10.0, 2.3
+
+
+def seated(scores: Array) -> tuple[Array, ...]:
+    count, width = len(scores), scores.shape[2]
+    slope, doubt, unspent = np.empty((count, width)), np.empty((count, width)), np.empty((2, width))
+    drop, variance = np.empty(count), np.empty(count)
+    out = slope, doubt, drop, variance, unspent
+    seat_residents(scores, PER_POINT, MIN_SCORE, MAX_DROP, *out)
+    return out
+
+
+def by_numpy(scores: Array) -> tuple[Array, ...]:
+    tolerated, t_variance, caused, c_variance = scores.transpose(1, 0, 2)
+    others = np.clip(caused.sum(axis=0) - caused, 0.0, 100.0)
+    others_variance = np.maximum(c_variance.sum(axis=0) - c_variance, 0.0)
+    known = np.isfinite(tolerated)
+    ordered = np.where(known, tolerated - others, np.inf)
+    least, at = ordered.argmin(axis=0), np.arange(scores.shape[2])
+    limited = ordered[least, at] < 100.0
+    unspent = np.where(limited, ordered[least, at], 100.0)
+    unspent_variance = np.where(limited, (t_variance + others_variance)[least, at], 0.0)
+    score = np.maximum(tolerated, MIN_SCORE)
+    slope = np.where(known, PER_POINT / score, 0.0)
+    doubt = np.where(known, slope * np.sqrt(t_variance) / score, 0.0)
+    drop = np.minimum((slope * others).sum(axis=1), MAX_DROP)
+    variance = (slope**2 * others_variance + (doubt * others) ** 2).sum(axis=1)
+    return slope, doubt, drop, variance, np.array([unspent, unspent_variance])
+
+
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 6), width=st.sampled_from((3, 8, R, 16)))
+def test_it_is_numpys_answer(seed: int, count: int, width: int) -> None:
+    random = np.random.default_rng(seed)
+    scores = random.uniform(0, 100, (count, 4, width))
+    scores[random.uniform(size=(count, 4, width)) < 0.3] = 0.0
+    scores[:, 0][random.uniform(size=(count, width)) < 0.3] = np.nan
+    for found, expected in zip(seated(scores), by_numpy(scores), strict=True):
+        assert np.array_equal(found, expected)
+
+
+def test_shapes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="of at most 16"):
+        seated(np.zeros((2, 4, 17)))
+    with pytest.raises(ValueError, match="not 2 residents by 13 sources"):
+        seated(np.zeros((2, 3, R)))
