@@ -385,6 +385,7 @@ def test_a_copy_is_loaded_when_it_is_ready(tmp_path: Path, way: str) -> None:
         assert found.runs == 1
 
 
+@pytest.mark.long
 def test_a_copy_that_never_gets_ready_says_so(tmp_path: Path) -> None:
     said = Run(("sleep", "300"), ready=Probe(line="never said"))
     workload = Workload("svc", WorkloadType.LATENCY_CRITICAL, said, TARGET, measure=Measure(OPS))
