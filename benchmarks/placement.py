@@ -8,22 +8,30 @@ because nothing has room; and changes alone. A newcomer asks for the best server
 the first of which is preferred. Percentiles are of CPU time, since other work on a machine adds to
 each of many short intervals in turn; ratios are of wall-clock time, in turns. The answers to
 ``--queries`` random questions are compared with the scan's, feasible or not.
+
+Then whole decisions, record included, of the policies that ask for scores, with three classified
+residents on each server, one of which has changed; `least-loaded`, which looks at room alone, is
+the peer, one reading of the residents' scores the floor.
 """
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle
+from random import Random
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks._harness import compare, parser, report
+from benchmarks.core import classification, load, workload
 from wharfinger.core.seams.contention import ContentionTable, ScoreColumns
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.view import Capabilities, View
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.policies.placement.harmony import BOUND, Harmony, InHarmony
+from wharfinger.policies.registry import make_policy
 
 SIZES = (1_000, 10_000, 100_000)
 R = len(SharedResource)
@@ -35,8 +43,16 @@ QUERIES = 10_000
 MOST_CHECKED = 10_000
 """Servers; of more, a hundred questions are compared."""
 CHANGED_AT_ONCE = 1_000
+DECIDED, MOST_DECIDED, DECIDED_PLATFORMS, RESIDENTS = (50, 1_000, 10_000), 2_000, 5, 3
+POLICIES = {
+    "traded": "paragon",
+    "published": "paragon[rule=published,confidence=0.5]",
+    "hash": "paragon[rule=published,confidence=0.5,selection=hash]",
+    "least-loaded": "least-loaded",
+}
 UNBOUNDED = 2**62
 Array = NDArray[np.float64]
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -188,7 +204,7 @@ class Asking:
         }
 
 
-def timed(ask: Callable[[], InHarmony], count: int) -> tuple[list[int], list[InHarmony]]:
+def timed(ask: Callable[[], Answer], count: int) -> tuple[list[int], list[Answer]]:
     nanoseconds, answers = [], []
     for _ in range(count):
         begin = time.thread_time_ns()
@@ -260,6 +276,37 @@ def run(servers: int, rounds: int, seed: int, queries: int) -> dict[str, object]
     }
 
 
+class Deciding:
+    """Decisions of one policy over a loaded cluster, each after a change of one server."""
+
+    def __init__(self, spec: str, view: View, requests: Sequence[Request]) -> None:
+        self._placement = make_policy(spec).placement
+        self._index = self._placement.index()
+        self._view = replace(view, index=self._index)
+        self._requests, self._rows = cycle(requests), cycle(range(0, len(view.names), 7))
+
+    def decide(self) -> object:
+        if self._index is not None:
+            self._index.touch(next(self._rows))
+        return self._placement.place(next(self._requests), self._view)
+
+
+def decide(servers: int, rounds: int, seed: int, decisions: int) -> dict[str, object]:
+    """Percentiles of the CPU time of each policy's decisions, and ratios."""
+    view, random = load(servers, seed, platforms=DECIDED_PLATFORMS).manager.view, Random(seed + 1)
+    known = [replace(classification(random), platform="drawn-0") for _ in range(100)]
+    requests = [Request(workload("asked"), classification=each) for each in known]
+    deciding = {name: Deciding(spec, view, requests) for name, spec in POLICIES.items()}
+    columns = np.ones((servers * RESIDENTS, 3, R))  # as a table by source keeps of residents
+    contenders = {name: each.decide for name, each in deciding.items()}
+    summary = compare({**contenders, "memory-read": columns.max}, rounds).summary("traded")
+    times = {}
+    for name, each in deciding.items():
+        nanoseconds, _ = timed(each.decide, decisions)
+        times[name] = percentiles(np.array(nanoseconds) / 1000)
+    return {"decided_servers": servers, "cpu_microseconds": times, **summary}
+
+
 def main() -> None:
     options = parser("Ratio of the harmony index to NumPy and to a memory read.")
     options.add_argument(
@@ -267,6 +314,8 @@ def main() -> None:
     )
     given = options.parse_args()
     results = [run(size, given.rounds, given.seed, given.queries) for size in SIZES]
+    count = min(given.queries, MOST_DECIDED)
+    results += [decide(size, given.rounds, given.seed, count) for size in DECIDED]
     report("placement", given, results)
 
 

@@ -1,15 +1,18 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What the residents of one server make of one another's scores, source by source.
+"""What residents make of one another's scores, and of a newcomer's, source by source.
 
-Called through wharfinger.native by the contention model by source, for each server whose residents
-have changed. Sums over sources are added up as NumPy adds them, so that nothing that is decided
-hangs on which of the two is asked.
+Called through wharfinger.native by the contention model by source: ``seat_residents`` for each
+server whose residents have changed; ``press_residents`` and ``sum_losses`` for each newcomer, with
+all residents. Sums over the sources of a resident are added up as NumPy adds them.
 """
 
 from libc.math cimport isfinite, sqrt
+from libc.stdint cimport int64_t
+from libc.string cimport memset
 
 cdef enum:
     UNROLLED = 8  # partial sums of NumPy
+    BLOCK = 256   # residents, of which the sums stay in the cache
 
 
 def seat_residents(
@@ -109,3 +112,115 @@ cdef inline double _added(const double* values, Py_ssize_t count) noexcept nogil
         total += values[at]
         at += 1
     return total
+
+
+def press_residents(
+    const double[:, ::1] slope,
+    const double[:, ::1] square,
+    const double[:, ::1] doubt_square,
+    const double[::1] caused,
+    const double[::1] caused_variance,
+    double max_drop,
+    const double[::1] margin,
+    const double[::1] variance,
+    double[::1] drop,
+    double[::1] deviations,
+):
+    """What a newcomer takes off the performance of N residents, and how far they then are.
+
+    Args:
+        slope: (R, at least N) of each one's sensitivity curves.
+        square: (R, at least N) of the slopes.
+        doubt_square: (R, at least N) of their standard deviations.
+        caused: (R,) points by the newcomer.
+        caused_variance: (R,) of that.
+        max_drop: Largest slowdown, of the logarithm.
+        margin: (at least N,) the logarithm of performance over what must be kept.
+        variance: (at least N,) of that.
+        drop: (N,) is given what the newcomer takes off the logarithm.
+        deviations: (N,) is given the margin left, in standard deviations.
+
+    Raises:
+        ValueError: A shape is too small.
+    """
+    cdef Py_ssize_t count = drop.shape[0], width = caused.shape[0], first, some, n, r
+    cdef double c, c_square, v, most
+    cdef double[BLOCK] drops
+    cdef double[BLOCK] variances
+    cdef const double *slopes
+    cdef const double *squares
+    cdef const double *doubts
+    if not (
+        slope.shape[0] == square.shape[0] == doubt_square.shape[0] == width
+        and caused_variance.shape[0] == width
+        and deviations.shape[0] == count
+        and min(slope.shape[1], square.shape[1], doubt_square.shape[1]) >= count
+        and min(margin.shape[0], variance.shape[0]) >= count
+    ):
+        raise ValueError(f"not {count} residents by {width} sources")
+    with nogil:
+        first = 0
+        while first < count:
+            some = count - first
+            if some > BLOCK:
+                some = BLOCK
+            memset(drops, 0, sizeof(drops))
+            memset(variances, 0, sizeof(variances))
+            for r in range(width):
+                c, v = caused[r], caused_variance[r]
+                if c == 0 and v == 0:
+                    continue
+                c_square = c * c
+                slopes, squares = &slope[r, first], &square[r, first]
+                doubts = &doubt_square[r, first]
+                for n in range(some):
+                    drops[n] += slopes[n] * c
+                    variances[n] += squares[n] * v + doubts[n] * c_square
+            for n in range(some):
+                most = min(drops[n], max_drop)
+                drop[first + n] = most
+                deviations[first + n] = (margin[first + n] - most) / sqrt(
+                    variance[first + n] + variances[n]
+                )
+            first += BLOCK
+
+
+def sum_losses(
+    const double[::1] before,
+    const double[::1] after,
+    const double[::1] drop,
+    const int64_t[::1] server,
+    double[::1] targets,
+    double[::1] performance,
+):
+    """Add up by server what its residents lose.
+
+    Args:
+        before: (at least N,) the probability of each resident that its target is kept.
+        after: (N,) the same with the newcomer.
+        drop: (N,) what it takes off the logarithm of performance.
+        server: (at least N,) row of each one's; below 0 or beyond the rows = of none.
+        targets: (S,) to which what is lost of the probabilities is added.
+        performance: (S,) to which the drops are added.
+
+    Raises:
+        ValueError: Lengths differ.
+    """
+    cdef Py_ssize_t count = after.shape[0], servers = targets.shape[0], n, at
+    cdef double lost
+    if not (
+        drop.shape[0] == count
+        and performance.shape[0] == servers
+        and min(before.shape[0], server.shape[0]) >= count
+    ):
+        raise ValueError(f"not {count} residents of {servers} servers")
+    with nogil:
+        for n in range(count):
+            at = server[n]
+            if at < 0 or at >= servers:
+                continue
+            lost = before[n] - after[n]
+            if lost > 0:
+                targets[at] += lost
+            if drop[n] > 0:
+                performance[at] += drop[n]

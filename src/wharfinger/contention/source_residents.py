@@ -16,7 +16,7 @@ from wharfinger.core.seams.contention import Array, Resident, ResidentsLoss
 from wharfinger.model.arrays import normal_below
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification
-from wharfinger.native import seat_residents
+from wharfinger.native import press_residents, seat_residents, sum_losses
 
 SOURCES = tuple(SharedResource)
 MOST = 100.0
@@ -46,14 +46,13 @@ class SourceResidents:
         self._per_point, self._min_score = -log(1 - drop_at_tolerated), min_score
         self._max_drop = max_drop
         self._waiting: dict[int, Sequence[Resident]] = {}
-        # By resident: its server's row; slopes, and squares of slopes and of their doubts; how far
-        # it is above what it must keep, with its variance, and how surely.
+        # By resident: its server's row; by source slopes, and squares of slopes and their doubts;
+        # how far it is above what it must keep, with its variance, and how surely.
         self._server = np.zeros(0, dtype=np.int64)
-        self._slope = np.zeros((0, len(SOURCES)))
-        self._square = np.zeros((0, len(SOURCES)))
-        self._doubt_square = np.zeros((0, len(SOURCES)))
-        self._margin = np.zeros((0, 2))
-        self._before = np.zeros(0)
+        self._slope = np.zeros((len(SOURCES), 0))
+        self._square = np.zeros((len(SOURCES), 0))
+        self._doubt_square = np.zeros((len(SOURCES), 0))
+        self._margin, self._variance, self._before = np.zeros(0), np.zeros(0), np.zeros(0)
         self._moved: list[int] = []
         self._known: list[dict[int, _Known]] = []
         self._rows_of: list[list[int]] = []
@@ -80,19 +79,13 @@ class SourceResidents:
     def loss(self, servers: int, caused: Array, variance: Array) -> ResidentsLoss:
         """What all residents of each server lose to one that causes this; (R,) by source."""
         self._read()
-        rows = slice(self._count)
-        margin, margin_variance = self._margin[rows].T
-        drop = np.minimum(self._slope[rows] @ caused, self._max_drop)
-        drop_variance = self._square[rows] @ variance + self._doubt_square[rows] @ caused**2
-        after = normal_below((margin - drop) / np.sqrt(margin_variance + drop_variance + _LEAST))
-        lost = np.maximum(self._before[rows] - after, 0.0)
-        # Who has no server loses nothing.
-        slower = np.maximum(drop, 0.0)
-        server = np.maximum(self._server[rows], 0)
-        return ResidentsLoss(
-            np.asarray(np.bincount(server, lost, servers), dtype=np.float64)[:servers],
-            np.asarray(np.bincount(server, slower, servers), dtype=np.float64)[:servers],
-        )
+        drop, deviations = np.empty(self._count), np.empty(self._count)
+        given = self._slope, self._square, self._doubt_square, caused, variance, self._max_drop
+        press_residents(*given, self._margin, self._variance, drop, deviations)
+        targets, performance = np.zeros(servers), np.zeros(servers)
+        after = normal_below(deviations)
+        sum_losses(self._before, after, drop, self._server, targets, performance)
+        return ResidentsLoss(targets, performance)
 
     def unspent(self, servers: int) -> tuple[Array, Array]:
         """(R, S) the least that a resident tolerates beyond what its neighbors cause; variance."""
@@ -108,8 +101,8 @@ class SourceResidents:
                 self._seat(row, residents)
         self._waiting.clear()
         if self._moved:
-            margin, variance = self._margin[self._moved].T
-            self._before[self._moved] = normal_below(margin / np.sqrt(variance + _LEAST))
+            margin, variance = self._margin[self._moved], self._variance[self._moved]
+            self._before[self._moved] = normal_below(margin / np.sqrt(variance))
             self._moved.clear()
 
     def _widen(self, servers: int) -> None:
@@ -128,8 +121,9 @@ class SourceResidents:
         for slot in self._rows_of[row]:
             heappush(self._free, slot)
             self._server[slot] = -1
-            for array in (self._slope, self._square, self._doubt_square, self._margin):
-                array[slot] = 0.0
+            self._margin[slot], self._variance[slot] = 0.0, _LEAST
+        for array in (self._slope, self._square, self._doubt_square):
+            array[:, self._rows_of[row]] = 0.0
         self._moved += self._rows_of[row]
         self._rows_of[row] = []
         self._unspent[:, :, row] = (MOST,), (0.0,)
@@ -149,10 +143,10 @@ class SourceResidents:
         slots = self._take(row, len(seated))
         for slot, at in zip(slots, seated, strict=True):
             standing = Standing.of(residents[at])
-            self._slope[slot], self._square[slot] = slope[at], slope[at] ** 2
-            self._doubt_square[slot] = doubt[at] ** 2
-            margin = standing.alone - drop[at] - standing.kept
-            self._margin[slot] = margin, standing.variance + variance[at]
+            self._slope[:, slot], self._square[:, slot] = slope[at], slope[at] ** 2
+            self._doubt_square[:, slot] = doubt[at] ** 2
+            self._margin[slot] = standing.alone - drop[at] - standing.kept
+            self._variance[slot] = standing.variance + variance[at] + _LEAST
         self._moved += slots
 
     def _take(self, row: int, count: int) -> list[int]:
@@ -162,11 +156,11 @@ class SourceResidents:
             self._count += 1
         size = doubled(len(self._server), self._count)
         self._server = grown(self._server, size, fill=-1)
-        self._slope = grown(self._slope, size, len(SOURCES))
-        self._square = grown(self._square, size, len(SOURCES))
-        self._doubt_square = grown(self._doubt_square, size, len(SOURCES))
-        self._margin = grown(self._margin, size, 2)
-        self._before = grown(self._before, size)
+        self._slope = grown(self._slope, len(SOURCES), size)
+        self._square = grown(self._square, len(SOURCES), size)
+        self._doubt_square = grown(self._doubt_square, len(SOURCES), size)
+        self._margin, self._before = grown(self._margin, size), grown(self._before, size)
+        self._variance = grown(self._variance, size, fill=_LEAST)
         self._rows_of[row] = [heappop(self._free) for _ in range(count)]
         self._server[self._rows_of[row]] = row
         return self._rows_of[row]

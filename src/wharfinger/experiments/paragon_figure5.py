@@ -38,7 +38,7 @@ from wharfinger.simulator.truth.physics.truth import Physics
 
 CANDIDATES = {1000: (16, 64, 128), 5000: (16, 64, 128, 512)}
 """How many servers are looked at, by the size of the cluster."""
-NEWCOMERS = 2000
+NEWCOMERS = 1000
 POINTS_OFF = 5.3
 """Standard deviation of a newcomer's scores (Table III has this as the mean error)."""
 MOST_RESIDENTS = 3
@@ -280,7 +280,7 @@ PARAGON_FIGURE5 = GroundTruthStudy(
     },
     units={"*/steps": "servers", "candidates-for/*": "servers"},
     notes=(
-        f"{NEWCOMERS} newcomers a population: a distance of 0.03 is chance in one of twenty.",
+        f"{NEWCOMERS} newcomers a population: a distance of 0.04 is chance in one of twenty.",
         "distance: of the ranks of the best of R from x^R. distance-of-qualities: of qualities as",
         "published, from least to most. distance-without-names: ranks, where scores alone are",
         "hashed, as published.",

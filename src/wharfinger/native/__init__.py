@@ -14,7 +14,7 @@ from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._pairs import pair_drops, pair_shortfalls
 from wharfinger.native._scan import least_loaded, next_in_turn
-from wharfinger.native._seats import seat_residents
+from wharfinger.native._seats import press_residents, seat_residents, sum_losses
 from wharfinger.native._sizing import add_drop, add_exceeded, first_enough
 
 __all__ = [
@@ -33,5 +33,7 @@ __all__ = [
     "next_in_turn",
     "pair_drops",
     "pair_shortfalls",
+    "press_residents",
     "seat_residents",
+    "sum_losses",
 ]

@@ -12,3 +12,23 @@ def seat_residents(
     variance: NDArray[np.float64],
     unspent: NDArray[np.float64],
 ) -> None: ...
+def press_residents(
+    slope: NDArray[np.float64],
+    square: NDArray[np.float64],
+    doubt_square: NDArray[np.float64],
+    caused: NDArray[np.float64],
+    caused_variance: NDArray[np.float64],
+    max_drop: float,
+    margin: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    drop: NDArray[np.float64],
+    deviations: NDArray[np.float64],
+) -> None: ...
+def sum_losses(
+    before: NDArray[np.float64],
+    after: NDArray[np.float64],
+    drop: NDArray[np.float64],
+    server: NDArray[np.int64],
+    targets: NDArray[np.float64],
+    performance: NDArray[np.float64],
+) -> None: ...

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.model.arrays import Array
-from wharfinger.native import seat_residents
+from wharfinger.native import press_residents, seat_residents, sum_losses
 
 R, PER_POINT, MIN_SCORE, MAX_DROP = 13, 0.05129329438755058, 10.0, 2.3
 
@@ -53,3 +53,40 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
         seated(np.zeros((2, 4, 17)))
     with pytest.raises(ValueError, match="not 2 residents by 13 sources"):
         seated(np.zeros((2, 3, R)))
+
+
+@given(seed=st.integers(0, 2**32), count=st.sampled_from((0, 1, 7, 300, 600)))
+def test_a_newcomer_takes_what_the_sums_say(seed: int, count: int) -> None:
+    """Beyond a block, with sources that it leaves alone and residents that are on no server."""
+    random, servers, room = np.random.default_rng(seed), 5, count + 3
+    slope, square, doubt = (random.uniform(0, 0.1, (R, room)) for _ in range(3))
+    caused, caused_variance = random.uniform(0, 60, R), random.uniform(0, 9, R)
+    caused[random.uniform(size=R) < 0.5] = 0.0
+    caused_variance[caused == 0] = 0.0
+    margin, variance = random.normal(0, 0.3, room), random.uniform(0.01, 1, room)
+    before, server = random.uniform(0, 1, room), random.integers(-1, servers + 1, room)
+    drop, deviations = np.empty(count), np.empty(count)
+    given_ = slope, square, doubt, caused, caused_variance, MAX_DROP
+    press_residents(*given_, margin, variance, drop, deviations)
+    here = slice(count)
+    expected = np.minimum(caused @ slope[:, here], MAX_DROP)
+    assert drop == pytest.approx(expected)
+    further = caused_variance @ square[:, here] + caused**2 @ doubt[:, here]
+    assert deviations == pytest.approx((margin[here] - drop) / np.sqrt(variance[here] + further))
+    after, targets, performance = random.uniform(0, 1, count), np.zeros(servers), np.zeros(servers)
+    sum_losses(before, after, drop, server, targets, performance)
+    for row in range(servers):
+        there = server[here] == row
+        lost = np.maximum(before[here] - after, 0)[there].sum()
+        assert targets[row] == pytest.approx(lost)
+        assert performance[row] == pytest.approx(drop[there].sum())
+
+
+def test_residents_and_sources_that_do_not_fit_are_refused() -> None:
+    by_source, of_residents, four = np.zeros((R, 3)), np.zeros(3), np.zeros(4)
+    sources = by_source, by_source, by_source, np.zeros(R), np.zeros(R), MAX_DROP
+    with pytest.raises(ValueError, match="not 4 residents by 13 sources"):
+        press_residents(*sources, of_residents, of_residents, four, four)
+    at, sums = np.zeros(3, dtype=np.int64), np.zeros(2)
+    with pytest.raises(ValueError, match="not 4 residents of 2 servers"):
+        sum_losses(of_residents, four, four, at, sums, sums)
