@@ -15,7 +15,8 @@ from tests.support.local import finished, is_gone, names, session, start, starte
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk
-from wharfinger.engines.local import LocalEngine
+from wharfinger.engines.local import LocalEngine, machine
+from wharfinger.host.supervisor import LaunchSpec, Supervisor
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.workload import (
     HttpMeasure,
@@ -255,6 +256,31 @@ def test_a_load_generator_that_ends_is_started_again(tmp_path: Path) -> None:
         opened.take_in()
         assert load_log(opened).data == both
         opened.perform(act.ForgetWorkload("svc"))
+        wait_until(lambda: opened.take_in() is None and not loads.exists())
+
+
+def test_a_load_generator_that_is_stopped_as_it_begins_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = machine.launch
+
+    def launch_late(run_dir: Path, spec: LaunchSpec) -> Supervisor:
+        supervisor = launch(run_dir, spec)
+        if run_dir.parent.name == ".loads":
+            os.kill(supervisor.pid, signal.SIGSTOP)
+        return supervisor
+
+    monkeypatch.setattr(machine, "launch", launch_late)
+    load = Measure(load_command=("sleep", "300"), load_regex=r"ops (\d+)")
+    target = Target(throughput_per_second=100)
+    with session(tmp_path) as opened:
+        measured(opened, "svc", "sleep 300", load, target, WorkloadType.LATENCY_CRITICAL)
+        opened.perform(act.StopWorkload("svc", 0.0))
+        while not opened.ends("svc"):
+            opened.take_in(0.01)
+        opened.reopen()
+        opened.perform(act.ForgetWorkload("svc"))
+        loads = tmp_path / "state" / ".loads"
         wait_until(lambda: opened.take_in() is None and not loads.exists())
 
 

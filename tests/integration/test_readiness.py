@@ -155,7 +155,9 @@ def test_a_service_is_loaded_when_it_is_ready_and_stopped_when_it_answers_no_mor
         assert end.last_output == "accepting connections"
         told_last = readiness(opened)[-1]
         assert not told_last.ready
-        assert told_last.reason.startswith("not alive: no answer within 1 s (2 times in a row)")
+        assert told_last.reason.startswith("not alive: ")
+        # By the connection's limit or by the probe's, which end at the same moment.
+        assert told_last.reason.endswith("no answer within 1 s (2 times in a row)")
         opened.reopen()
         assert opened.ends("svc") == [end]
         opened.wait_until(lambda: load_has_ended(opened), "end of the load")
@@ -383,6 +385,7 @@ def test_a_copy_is_loaded_when_it_is_ready(tmp_path: Path, way: str) -> None:
         assert found.runs == 1
 
 
+@pytest.mark.long
 def test_a_copy_that_never_gets_ready_says_so(tmp_path: Path) -> None:
     said = Run(("sleep", "300"), ready=Probe(line="never said"))
     workload = Workload("svc", WorkloadType.LATENCY_CRITICAL, said, TARGET, measure=Measure(OPS))

@@ -185,11 +185,14 @@ def single_workloads(draw):
     modes = [mode for mode in ProfileMode if kind != "best-effort" or mode is not ProfileMode.COPY]
     servers = st.just(1) if kind is WorkloadType.SINGLE_NODE else st.integers(1, fields.MAX_SERVERS)
     service = kind is WorkloadType.LATENCY_CRITICAL
+    target, expected = draw(targets(kind)), draw(st.none() | durations)
+    if expected is not None and target is not None and target.completion_seconds is not None:
+        expected = min(expected, target.completion_seconds)
     return Workload(
         name=draw(names),
         type=kind,
         run=draw(runs()),
-        target=draw(targets(kind)),
+        target=target,
         tolerance=draw(st.floats(0, 1, exclude_max=True)),
         priority=draw(st.integers(-fields.MAX_PRIORITY, fields.MAX_PRIORITY)),
         scale=Scale(
@@ -205,7 +208,7 @@ def single_workloads(draw):
         measure=draw(measures(service)),
         max_cost_per_hour=draw(st.none() | st.floats(1e-6, units.MAX_MONEY)),
         labels=draw(st.dictionaries(names, texts, max_size=4)),
-        expected_seconds=draw(st.none() | durations),
+        expected_seconds=expected,
         schedule=draw(st.none() | schedules),
         ttl_after_finished_seconds=draw(st.none() | durations),
         on_miss=draw(st.sampled_from(OnMiss)),

@@ -161,6 +161,7 @@ class JointPlanner:
             tolerance=workload.tolerance,
             further=tuple(further),
             beside=self._beside if _holds_two(cpu, memory_bytes, row, view) else (),
+            patience_seconds=workload.profile.seconds,
         )
         return Profiling(self._decision(_described(plan)), plan)
 
@@ -258,7 +259,10 @@ def _holds_two(cpu_millicpus: int, memory_bytes: int, row: int, view: View) -> b
 
 def _described(plan: ProfilingPlan) -> str:
     allocations = " and ".join(map(cpu_number, plan.cpu_millicpus))
-    message = f"a copy runs for {plan.seconds:g} s on {plan.server} with {allocations} CPU"
+    seconds = f"{plan.seconds:g} s"
+    if plan.limit_seconds > plan.seconds:
+        seconds += f" ({plan.limit_seconds:g} s if it seldom tells its performance)"
+    message = f"a copy runs for {seconds} on {plan.server} with {allocations} CPU"
     if beside := [*plan.sources, *plan.beside]:
         message += f", beside {' and '.join(beside)}"
     if plan.apart:

@@ -13,7 +13,7 @@ from wharfinger.manifest.arrays import member_name
 from wharfinger.manifest.fields import DEFAULT_TTL_SECONDS, UNSTATED
 from wharfinger.manifest.kinds import Json
 from wharfinger.manifest.sections import Document
-from wharfinger.model.units import quoted
+from wharfinger.model.units import format_duration, quoted
 from wharfinger.model.workload import (
     After,
     ArrayMember,
@@ -56,7 +56,7 @@ def check_rules(document: Document) -> None:
     """Check a document's fields against each other; contradictions go to its problems."""
     kind = document.values.get("spec.type")
     by_type = [] if kind is None else [*_target(document, kind), *_by_type(document, kind)]
-    anyway = (_name, _array, _probes, _after, _http, _total, _start_size)
+    anyway = (_name, _array, _probes, _after, _http, _total, _start_size, _expected)
     for path, message in (*by_type, *(each for rule in anyway for each in rule(document))):
         document.wrong(path, message)
 
@@ -131,6 +131,15 @@ def _probes(document: Document) -> _Contradictions:
 def _after(document: Document) -> _Contradictions:
     if "spec.after" in document.values and document.values["spec.after"] == After():
         yield "spec.after", "is empty; write e.g. completed: [extract], or remove it"
+
+
+def _expected(document: Document) -> _Contradictions:
+    expected = document.values.get("spec.expectedDuration")
+    within = document.values.get("spec.target.completionTime")
+    if expected is not None and within is not None and expected > within:
+        longer, deadline = format_duration(expected), format_duration(within)
+        message = f"{longer} is longer than target.completionTime {deadline}"
+        yield "spec.expectedDuration", f"{message}; lower it, or raise the target"
 
 
 def _target(document: Document, kind: WorkloadType) -> _Contradictions:

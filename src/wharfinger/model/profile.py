@@ -46,6 +46,8 @@ class ProfilingPlan:
         sources: To inject one after the other, each ramped until performance has dropped by
             ``tolerance``.
         seconds: Of measuring in all, without setting up.
+        patience_seconds: The same at most, for a program that tells its performance too seldom for
+            ``seconds``, or only by its end.
         tolerance: How far performance may drop, as a share of performance alone.
         further: Runs elsewhere, at the same time; only for engines that scale out or have several
             platforms.
@@ -65,6 +67,12 @@ class ProfilingPlan:
     further: tuple[FurtherRun, ...] = ()
     beside: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
+    patience_seconds: float = 0.0
+
+    @property
+    def limit_seconds(self) -> float:
+        """Of measuring at most."""
+        return max(self.seconds, self.patience_seconds)
 
     @property
     def allocation(self) -> Allocation:

@@ -30,6 +30,9 @@ class _Request:
     def run(self) -> None:
         try:
             self.result = self._follow()
+        except TimeoutError:
+            reason = f"no answer within {self._timeout_seconds:g} s"
+            self.result = ReaderError(f"{self._url}: {reason}")
         except (ReaderError, OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             self.result = ReaderError(f"{self._url}: {reason}")

@@ -7,6 +7,7 @@ path, ``quasar[adaptation.busy=0.8]``. Only this module asks for a policy's name
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from enum import StrEnum
+from math import inf
 from typing import Any
 
 from wharfinger.contention.by_pair import ByPair, PairSettings
@@ -32,6 +33,9 @@ from wharfinger.policies.placement.random_choice import DrawSettings, RandomChoi
 from wharfinger.policies.placement.resizing import Feedback, ResizeSettings
 from wharfinger.policies.placement.round_robin import RoundRobin
 from wharfinger.policies.placement.sparrow import Sparrow
+
+SHARES = ("share", "confidence", "tolerance")
+"""Settings whose names end so are from 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +284,19 @@ def _under(settings: Any, told: Mapping[str, Any], within: str = "") -> Any:
         if is_dataclass(value):
             changed[each.name] = _under(value, told, f"{path}.")
         elif path in told:
-            changed[each.name] = told[path]
+            changed[each.name] = _within_range(path, told[path])
     return replace(settings, **changed)
+
+
+def _within_range(path: str, value: Any) -> Any:
+    """The value; no number is negative or infinite, and one named for a share is at most 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    most = 1.0 if path.rpartition(".")[2].endswith(SHARES) else inf
+    if not (0 <= value <= most and value < inf):
+        mend = "give a number from 0 to 1" if most == 1 else "give a number, 0 or more"
+        raise InvalidInput(f"setting {path}={value:g}: {mend}")
+    return value
 
 
 def _value(default: Any, name: str, text: str, spec: str) -> Any:

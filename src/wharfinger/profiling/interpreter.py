@@ -132,8 +132,8 @@ class Interpreter:
         if not any(stretch.values for stretch in self._alone):
             if not self._procedure.by_rate:
                 self._observations.stopped = (
-                    f"it did not end within {self._plan.seconds:g} s, and its manifest does not "
-                    "say how to measure it: write spec.measure"
+                    f"it did not end within {self._plan.limit_seconds:g} s, and its manifest does "
+                    "not say how to measure it: write spec.measure"
                 )
                 return
             reason = f"too few numbers in time: {self._port.why_silent()}"
@@ -172,16 +172,17 @@ class Interpreter:
         except ProgramEnded as ended:
             if len(self._alone) >= self._procedure.min_stretches:
                 return
-            self._procedure = Procedure.whole(self._plan.seconds)
-            self._end = self._port.now() + self._plan.seconds - ended.stretch.seconds
+            self._procedure = Procedure.whole(self._plan.limit_seconds)
+            self._end = self._port.now() + self._plan.limit_seconds - ended.stretch.seconds
             self._alone = [ended.stretch]
             self._observations.total = self._observations.total or ended.work
             self._note_alone(first)
 
     def _run_alone(self, first: int) -> Steps[None]:
         soon = self._port.now() + self._procedure.share_seconds
+        until = self._until(first) + self._plan.limit_seconds - self._plan.seconds
         try:
-            yield from self._read_stretches(self._alone, self._until(first), soon, None)
+            yield from self._read_stretches(self._alone, until, soon, None)
         finally:
             self._note_alone(first)
 

@@ -227,6 +227,10 @@ def test_only_twenty_problems_are_told_and_the_rest_counted():
             "spec.measure.progress.total: nothing says how much of it is done",
         ),
         ("measure: {load: {command: [x]}}", "spec.measure.load: a batch workload serves no load"),
+        (
+            "expectedDuration: 10m\n  target: {completionTime: 5m}",
+            "spec.expectedDuration: 10m is longer than target.completionTime 5m; lower it",
+        ),
     ],
 )
 def test_a_wrong_field_is_named_with_its_line_and_mend(spec, says):

@@ -19,7 +19,7 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import Capabilities, Request, View
-from wharfinger.model.workload import Target
+from wharfinger.model.workload import OnMiss, Target
 from wharfinger.policies.placement.harmony import Harmony
 from wharfinger.policies.placement.paragon import Paragon, ParagonSettings, SelectionRule
 from wharfinger.policies.placement.paragon_oblivious import (
@@ -148,6 +148,30 @@ def test_traded_takes_the_platform_that_keeps_the_target() -> None:
 def test_a_target_out_of_reach_is_placed_where_it_does_best() -> None:
     answer = Paragon().place(asks(known(), rate=1e6), view_of([], []))
     assert isinstance(answer, Place)
+    assert answer.decision.reason is ReasonCode.WILL_MISS
+    assert (
+        "out of reach: even alone on the best server it is kept with 0%" in answer.decision.message
+    )
+
+
+def test_a_target_out_of_reach_is_refused_where_its_user_says_so() -> None:
+    full = view_of([known()], cpu=1)
+    strict = asks(known(), rate=1e6, on_miss=OnMiss.REJECT)
+    answer = Paragon().place(strict, full)
+    assert isinstance(answer, Refuse)
+    assert answer.decision.reason is ReasonCode.WILL_MISS
+    assert "onMiss: run" in answer.decision.would_change
+    assert isinstance(Paragon().place(replace(strict, restarted=True), view_of([])), Place)
+    within = asks(known(), rate=90.0, on_miss=OnMiss.REJECT)
+    assert Paragon().place(within, full).decision.reason is ReasonCode.NO_ROOM
+
+
+def test_out_of_reach_is_what_the_best_server_could_not_do_at_once() -> None:
+    slow = replace(view_of([]), platforms=("slow", "test"), platform=np.array([0]))
+    missed = asks(known(platforms={"slow": 0.2}), rate=90.0)
+    assert Paragon().place(missed, slow).decision.reason is ReasonCode.WILL_MISS
+    waited = replace(asks(known(), rate=90.0), waited_seconds=1e6)
+    assert Paragon().place(waited, view_of([])).decision.reason is ReasonCode.OK
 
 
 def test_without_room_it_waits() -> None:

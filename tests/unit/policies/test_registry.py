@@ -47,6 +47,23 @@ def test_settings_go_to_the_part_that_has_them() -> None:
     assert settings["contention"]["sources"]["min_score"] == 5
 
 
+@pytest.mark.parametrize(
+    ("told", "complaint"),
+    [
+        ("idle_share=2", "setting idle_share=2: give a number from 0 to 1"),
+        ("phases.share=1.5", "setting phases.share=1.5: give a number from 0 to 1"),
+        ("short_seconds=-1", "setting short_seconds=-1: give a number, 0 or more"),
+        ("bound=-1", "setting bound=-1: give a number, 0 or more"),
+        ("performance_weight=nan", "setting performance_weight=nan: give a number, 0 or more"),
+        ("violated_seconds=inf", "setting violated_seconds=inf: give a number, 0 or more"),
+    ],
+)
+def test_a_number_out_of_range_is_refused(told: str, complaint: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        make_policy(f"paragon[{told}]")
+    assert str(caught.value) == complaint
+
+
 def test_a_name_that_several_have_is_not_taken_for_all_of_them() -> None:
     with pytest.raises(InvalidInput) as caught:
         make_policy("quasar[min_step=0.1]")

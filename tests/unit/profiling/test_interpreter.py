@@ -1,5 +1,6 @@
 """One plan through the interpreter, over a program whose performance is a formula."""
 
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -29,6 +30,7 @@ from wharfinger.profiling.steps import (
     ProgramEnded,
     ReadFor,
     RunAt,
+    RunFailed,
     SourceSilent,
     Stretch,
     Withdraw,
@@ -44,9 +46,13 @@ class Formula:
 
     Args:
         fails: Raised by the reading of that number, from 1.
+        every_seconds: So often it tells its performance.
     """
 
-    def __init__(self, fails: tuple[int, Interruption] | None = None) -> None:
+    def __init__(
+        self, fails: tuple[int, Interruption] | None = None, every_seconds: float = 0.0
+    ) -> None:
+        self._every_seconds = every_seconds
         self.steps: list[object] = []
         self._fails = fails
         self._reads = 0
@@ -83,7 +89,7 @@ class Formula:
         if self._fails and self._reads == self._fails[0]:
             raise self._fails[1]
         rate = self._cpu / 100 * (1.0 if self._intensity < 50 else 0.5)
-        seconds = 1 / rate if wanted.seconds == inf else wanted.seconds
+        seconds = max(1 / rate if wanted.seconds == inf else wanted.seconds, self._every_seconds)
         if self._time + seconds > wanted.until:
             return None
         self._time += seconds
@@ -140,6 +146,15 @@ def test_whole_runs_are_timed_where_only_the_end_tells_anything():
     assert found.total == 1.0
     assert 0 < found.tolerated[INTEGER].value < 100
     assert found.caused[INTEGER].value == 25.0
+
+
+def test_a_program_that_tells_seldom_gets_the_time_that_it_needs():
+    plan, port = ProfilingPlan("s", (500,), 1 << 20, (), 0.8), Formula(every_seconds=1.0)
+    with pytest.raises(RunFailed, match="too few numbers in time"):
+        measured(plan, port)
+    found = measured(replace(plan, patience_seconds=8.0), port)
+    assert found.performance[RATE][500].value == 5.0
+    assert port.now() == 3.0
 
 
 def test_a_program_that_ends_early_is_timed_by_its_work():

@@ -380,10 +380,10 @@ class Loads:
 
     def close(self) -> None:
         """Watch them no more; they go on."""
-        runs = [run for load in self._loads.values() for run in (load.former, load.run)]
-        for run in (*runs, *self._ending.values()):
-            if run is not None:
-                run.let_go()
+        loads = (*self._loads.values(), *self._ended_loads.values())
+        # One that never began is settled before its supervisor has ended.
+        for run in (*(run for load in loads for _, run in load.kept()), *self._ending.values()):
+            run.let_go()
         self._loads.clear()
         self._ended_loads.clear()
         self._ending.clear()

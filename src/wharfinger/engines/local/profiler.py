@@ -62,7 +62,7 @@ class LocalProfiler:
         wanted = replace(plan, server=plan.server or self.server.name)
         self._engine.perform(act.ProfileWorkload(key, workload, wanted))
         try:
-            answer = self._wait(key, plan.seconds + SET_UP_SECONDS)
+            answer = self._wait(key, plan.limit_seconds + SET_UP_SECONDS)
         except BaseException:  # Nothing of it may run on beside the next one.
             self._engine.perform(act.StopWorkload(key, 0.0))
             self._wait(key, STOP_SECONDS)

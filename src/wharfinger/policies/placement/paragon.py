@@ -14,16 +14,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.prediction import parts_of, slower
+from wharfinger.classification.prediction import normalized_with, parts_of, slower
 from wharfinger.core.seams.contention import Array, Assessment, LogEstimates, ScoreColumns
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import normal_below
-from wharfinger.model.decisions import CANDIDATES_KEPT, Place, ReasonCode, Refuse
+from wharfinger.model.decisions import (
+    CANDIDATES_KEPT,
+    Decision,
+    Place,
+    ReasonCode,
+    Refuse,
+    Stage,
+)
 from wharfinger.model.profile import quantile
 from wharfinger.model.view import Request, View
+from wharfinger.model.workload import OnMiss
 from wharfinger.policies.placement.common import (
     ByReservation,
     candidates,
@@ -48,7 +56,14 @@ from wharfinger.policies.placement.paragon_search import (
     cumulative,
 )
 from wharfinger.policies.placement.random_choice import in_random_order
-from wharfinger.policies.placement.sizing import LEAST_KEPT, SizeCurve, Sizing
+from wharfinger.policies.placement.sizing import (
+    LEAST_KEPT,
+    REACHABLE,
+    REJECTED,
+    SizeCurve,
+    Sizing,
+    kept_alone,
+)
 
 ALIKE = 1e-9
 """Platforms whose predicted performance differs by less, of the logarithm, are one."""
@@ -100,6 +115,7 @@ class ParagonSettings:
         selection: Whether ``published`` and ``cumulative`` look at all servers, ``greedy``, or at
             those that hashes of scores name, ``hash`` (Paragon 3.3).
         hash: How good a server ``hash`` finds, and how surely.
+        hopeless: A target that is kept with a lower probability is out of reach (``will-miss``).
         seed: Of all draws. Another seed places short jobs elsewhere.
     """
 
@@ -114,6 +130,7 @@ class ParagonSettings:
     sources: int = 0
     selection: Selection = Selection.GREEDY
     hash: HashSettings = field(default_factory=HashSettings)
+    hopeless: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +202,11 @@ class Paragon(ByReservation):
     def place(self, request: Request, view: View) -> Place | Refuse:
         """Filter by room; then by the rule."""
         need = request.reserved(view.capabilities)
+        # What has run once is admitted, as under ``quasar``.
+        if request.workload.on_miss is OnMiss.REJECT and not request.restarted:
+            probability = self._best_alone(request, need, view)
+            if probability < self._settings.hopeless:
+                return _rejected(self.name, probability, len(view.names))
         if is_full(request, need, view):
             return refuse(self.name, request, need, view)
         rows = with_room(request, need, view)
@@ -252,6 +274,22 @@ class Paragon(ByReservation):
         sizes, reached = np.full(servers, cpu, dtype=np.int64), np.ones(servers, dtype=np.bool_)
         kept = log(max(1 - request.workload.tolerance, LEAST_KEPT))
         return Sizing(sizes, reached, parts, curve, drop, suffered, confidence, kept, 1.0)
+
+    def _best_alone(self, request: Request, need: Allocation, view: View) -> float:
+        """That its target is kept alone on the best server, had it not waited; 1 = unknown."""
+        classification, cpu = request.classification, need.cpu_millicpus
+        if classification is None or cpu <= 0:
+            return 1.0
+        period = view.capabilities.quota_period_seconds
+        parts = parts_of(request.workload, classification, 0.0, period)
+        large = np.unique(view.platform[(view.accepting > 0) & (view.cpu_capacity >= cpu)])
+        if not parts or not large.size:
+            return 1.0
+        alone = normalized_with(parts, cpu, self._settings.confidence)
+        drop, variance = slower(classification, view.platforms, cpu)
+        ahead = log(alone.mean) - drop[large] - log(max(1 - request.workload.tolerance, LEAST_KEPT))
+        deviations = ahead / np.sqrt(alone.std**2 + variance[large] + LEAST_STD**2)
+        return float(normal_below(deviations).max())
 
     # --- greedy selection ---------------------------------------------------------------------
 
@@ -454,7 +492,30 @@ class Paragon(ByReservation):
             target, cpu = asked.request.workload.target, asked.need.cpu_millicpus
             predicted = sizing.prediction_on(rows[0], target, cpu)
         given = self.name, asked.request, asked.need, view
-        return plan(*given, ranked, message, compared=compared, predicted=predicted)
+        planned = plan(*given, ranked, message, compared=compared, predicted=predicted)
+        hopeless = self._settings.hopeless
+        if sizing is None or sizing.kept_probability(rows[0]) >= hopeless:
+            return planned
+        probability = self._best_alone(asked.request, asked.need, view)
+        if probability >= hopeless:
+            return planned
+        told = f"{message}; its target is out of reach: {kept_alone(probability)}"
+        missed = replace(planned.decision, reason=ReasonCode.WILL_MISS, message=told)
+        return replace(planned, decision=missed)
+
+
+def _rejected(policy: str, probability: float, servers: int) -> Refuse:
+    """It is not to run, as its user says, for its target is out of reach."""
+    decision = Decision(
+        stage=Stage.PLACEMENT,
+        decided_by=policy,
+        accepted=False,
+        reason=ReasonCode.WILL_MISS,
+        message=f"{REJECTED}: {kept_alone(probability)}",
+        would_change=REACHABLE,
+        considered=servers,
+    )
+    return Refuse(decision)
 
 
 def places_of(drop: Array) -> tuple[NDArray[np.intp], list[list[int]]]:

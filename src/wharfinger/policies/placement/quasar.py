@@ -46,7 +46,15 @@ from wharfinger.policies.placement.resizing import (
     follow_memory,
     follow_target,
 )
-from wharfinger.policies.placement.sizing import Sizing, SizingSettings, prediction, size
+from wharfinger.policies.placement.sizing import (
+    REACHABLE,
+    REJECTED,
+    Sizing,
+    SizingSettings,
+    kept_alone,
+    prediction,
+    size,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +270,6 @@ def _ranked_by_target(
     return np.where(unsure, ranked, score)
 
 
-def _alone(sizing: Sizing) -> str:
-    """How it would do with nothing in its way, as a clause."""
-    probability = sizing.best_probability
-    return f"even alone on the best server it is kept with {probability:.0%} probability"
-
-
 class Quasar(ByReservation):
     """Least resources that reach the target, beside neighbors that tolerate it."""
 
@@ -410,9 +412,10 @@ class Quasar(ByReservation):
         does, probability = sizing.interval_on(row).mean, sizing.kept_probability(row)
         expected = f"{does:.0%} of the target are expected, which is kept with {probability:.0%}"
         if self._is_out_of_reach(options):
+            alone = kept_alone(sizing.best_probability)
             return (
-                f"the target is out of reach ({_alone(sizing)}): {cpu} on {name} comes nearest of "
-                f"what is free; {expected} probability{harm}"
+                f"the target is out of reach ({alone}): {cpu} on {name} comes nearest of what is "
+                f"free; {expected} probability{harm}"
             )
         return f"{cpu} on {name} comes nearest of what is free: {expected}, not {sure}{harm}"
 
@@ -440,11 +443,10 @@ class Quasar(ByReservation):
     def _rejected(self, options: ServerOptions) -> Refuse:
         sizing = options.sizing
         assert sizing is not None
-        why = f"its target is out of reach, and its manifest says onMiss: reject: {_alone(sizing)}"
-        mend = "a lower target, a larger or faster server, or onMiss: run"
+        why = f"{REJECTED}: {kept_alone(sizing.best_probability)}"
         nowhere = replace(options, score=np.full(len(options.need), inf))
         predicted = prediction(sizing.curve.best(), self._confidence)
-        return self._refusal(nowhere, ReasonCode.WILL_MISS, why, mend, predicted)
+        return self._refusal(nowhere, ReasonCode.WILL_MISS, why, REACHABLE, predicted)
 
     def _refusal(
         self,

@@ -32,6 +32,15 @@ from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Target
 from wharfinger.native import first_enough
 
+REJECTED = "its target is out of reach, and its manifest says onMiss: reject"
+REACHABLE = "a lower target, a larger or faster server, or onMiss: run"
+"""What would let run what was rejected so."""
+
+
+def kept_alone(probability: float) -> str:
+    """That its target is kept with nothing in its way, as a clause."""
+    return f"even alone on the best server it is kept with {probability:.0%} probability"
+
 
 @dataclass(frozen=True, slots=True)
 class SizingSettings:

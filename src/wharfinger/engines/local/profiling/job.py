@@ -48,7 +48,7 @@ class ProfilingJob:
     @property
     def limit_seconds(self) -> float:
         """After these the profiler is killed."""
-        return 2 * self.plan.seconds + LIMIT_SECONDS
+        return 2 * self.plan.limit_seconds + LIMIT_SECONDS
 
     def encode(self) -> str:
         """As it is sent."""

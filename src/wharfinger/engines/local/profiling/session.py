@@ -79,7 +79,7 @@ def measure(job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> Measurem
         total=job.workload.measure.progress_total,
     )
     session = ProfilingSession(job, upper_base, lifeline)
-    procedure = Procedure.whole(plan.seconds)
+    procedure = Procedure.whole(plan.limit_seconds)
     if session.by_rate:
         allocations, sources = len(plan.cpu_millicpus), len(plan.sources)
         procedure = Procedure.timed(plan.seconds, allocations=allocations, sources=sources)
@@ -250,7 +250,7 @@ class ProfilingSession:
         return None
 
     def _warm_up(self, seconds: float) -> None:
-        patience = max(FIRST_NUMBER_SECONDS, self._plan.seconds)
+        patience = max(FIRST_NUMBER_SECONDS, self._plan.limit_seconds)
         if self.read(ReadFor(SOON_SECONDS, time.monotonic() + patience, None)) is None:
             raise RunFailed(f"nothing was heard in {patience:.0f} s: {self.why_silent()}")
         until = time.monotonic() + seconds
@@ -292,7 +292,7 @@ class ProfilingSession:
         self._mark()
 
     def _await_ready(self) -> None:
-        patience_seconds = max(FIRST_NUMBER_SECONDS, self._plan.seconds)
+        patience_seconds = max(FIRST_NUMBER_SECONDS, self._plan.limit_seconds)
         until = time.monotonic() + patience_seconds
         held = holds_load(self._job.workload)
         while not self._present.over:
