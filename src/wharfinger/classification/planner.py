@@ -7,6 +7,7 @@ chosen by what they leave unknown of the row (``estimators.design``), or at rand
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -409,13 +410,21 @@ def _telling(
         return [names[i] for i in rng.permutation(len(names))[:count]]
     if recommender is None:
         return list(names[:count])
+    return list(_least_unknown(recommender, tuple(names), count, beside))
+
+
+@lru_cache(maxsize=512)
+def _least_unknown(
+    recommender: Recommender, names: tuple[str, ...], count: int, beside: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The same; where the cluster is crowded it is asked over and over for those who wait."""
     columns, covariance = recommender.matrix.columns, recommender.predict({}).covariance
     candidates = np.array([columns.index(name) for name in names if name in columns], dtype=np.intp)
     for name in beside:
         if name in columns:
             covariance = reduce(covariance, columns.index(name))
     if not candidates.size:
-        return []
+        return ()
     if count == 1:
-        return [columns[best_column(covariance, candidates)]]
-    return [columns[j] for j in variance_design(covariance, candidates, count)]
+        return (columns[best_column(covariance, candidates)],)
+    return tuple(columns[j] for j in variance_design(covariance, candidates, count))

@@ -109,7 +109,9 @@ def reduce(covariance: Array, *columns: int) -> Array:
         variance = covariance[column, column]
         if variance > MIN_VARIANCE:
             cross = covariance[:, column]
-            covariance = covariance - np.outer(cross, cross) / (variance * (1 + RIDGE))
+            told = np.outer(cross, cross)
+            told /= variance * (1 + RIDGE)
+            covariance = np.subtract(covariance, told, out=told)
     return covariance
 
 
@@ -202,12 +204,17 @@ class _Search:
             # A choice that had to go on until it was enough may cost more than the budget.
             able = self._affordable(others, budget)
             new = best_column(left, able) if able.size else old
+            if new == old:
+                continue
             if reduce(left, new).trace() < reduce(left, old).trace() * (1 - SAME):
                 chosen[place] = new
         return chosen
 
     def _affordable(self, chosen: list[int], budget: float) -> Indices:
-        rest = np.setdiff1d(self.candidates, chosen)
+        is_left = np.zeros(len(self.covariance), dtype=np.bool_)
+        is_left[self.candidates] = True
+        is_left[chosen] = False
+        rest = np.flatnonzero(is_left)
         return rest[self.seconds[rest] <= budget - self._cost(chosen)]
 
     def _cost(self, chosen: list[int]) -> float:

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from wharfinger.experiments import paragon_table3
+from wharfinger.experiments import paragon_figure5, paragon_table3
 from wharfinger.experiments.base import Arguments, Context
 from wharfinger.experiments.paragon_figures import (
     PARAGON_FIGURE8,
@@ -15,6 +15,7 @@ from wharfinger.experiments.paragon_figures import (
 )
 from wharfinger.experiments.paragon_table1 import PARAGON_TABLE1, judge, look, misordered
 from wharfinger.experiments.workspace import Workspace
+from wharfinger.model.interference import SharedResource
 from wharfinger.policies.registry import make_policy
 from wharfinger.simulator.run import run
 from wharfinger.simulator.truth.physics.regimes import REGIMES
@@ -99,3 +100,36 @@ def test_scores_of_a_small_population_have_every_published_row():
     numbers = look_at(REGIMES["moderate"], 1, most=5, estimator="column-means").numbers
     assert set(numbers) >= set(paragon_table3.PARAGON_TABLE3.published)
     assert 0 < numbers["mean"] <= numbers["p90"] <= numbers["p99"] <= 1
+
+
+def test_the_best_of_more_servers_is_better_and_ranks_are_as_promised():
+    random = np.random.default_rng(3)
+    known = random.uniform(0, 100, (2, 30, len(SharedResource)))
+    known[1] /= 4
+    cluster = paragon_figure5.HashedCluster.draw(known, 200, 300, seed=1)
+    drawn = paragon_figure5.draw(cluster, (1, 4, 16), by_name=True)
+    means = [drawn.ranks[count].mean() for count in (1, 4, 16)]
+    assert means == sorted(means)
+    assert means[0] == pytest.approx(1 / 2, abs=0.08)
+    assert means[1] == pytest.approx(4 / 5, abs=0.08)
+    assert paragon_figure5.distance(drawn.ranks[4], 4) < 0.15
+    assert all(0 <= value <= 1 for value in drawn.qualities[16])
+    costs = dict(paragon_figure5.costs(cluster))
+    assert costs["greedy/steps"] == 200
+    assert costs["hash/steps"] >= 66
+
+
+def test_a_distance_is_between_distributions():
+    even = (np.arange(1000) + 0.5) / 1000
+    assert paragon_figure5.distance(even, 1) < 0.001
+    assert paragon_figure5.distance(even**0.25, 4) < 0.001
+    assert paragon_figure5.distance(even, 4) > 0.4
+
+
+def test_scores_stand_in_the_policys_order_and_simulated_runs_count_searches():
+    known = paragon_figure5.known_scores(REGIMES["moderate"], 1, most=2)
+    assert known.shape == (2, 4, len(SharedResource))
+    assert np.nanmax(known) <= 100
+    assert np.nanmin(known) >= 0
+    published = set(paragon_figure5.PARAGON_FIGURE5.published)
+    assert "simulated/greedy/search_satisfied_fraction" in published
