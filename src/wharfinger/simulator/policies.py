@@ -28,6 +28,14 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Curve, Entry, Estimate, Measurements
 from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
+from wharfinger.simulator.informed import (
+    NO_PROFILING,
+    ONE_A_SERVER,
+    NoProfiling,
+    OneAServer,
+    TrueClassifier,
+    words_of,
+)
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.oracle.greedy import GreedyOracle
 from wharfinger.simulator.scenario.setup import Setup
@@ -67,10 +75,12 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
     """The policy of a name, perhaps with settings in brackets, with what it needs.
 
     ``parts`` are others than the policy's own, as ``make_policy`` takes them; empty = its own.
+    Pieces of the truth may stand before the name (``informed``).
 
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.
     """
+    words, spec = words_of(spec)
     extra = {ORACLE: Bundle(Part(lambda: GreedyOracle(setup)))}
     policy = make_policy(
         spec,
@@ -81,10 +91,14 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
     )
     bundle = bundle_of(spec, extra)
     stated = bundle.takes_stated or _takes_stated(policy)
+    if ONE_A_SERVER in words:
+        policy = replace(policy, placement=OneAServer(policy.placement))
     if bundle.estimates:
         trained = Trained(setup, Streams(seed), policy.profiling)
-        planned = replace(policy, estimation=trained.planner)
-        return Estimates(planned, trained.classify, takes_stated=stated)
+        planner = NoProfiling() if NO_PROFILING in words else trained.planner
+        planned = replace(policy, estimation=planner)
+        classify = trained.told(words) if words else trained.classify
+        return Estimates(planned, classify, takes_stated=stated)
     return Estimates(policy, _nothing, takes_stated=stated)
 
 
@@ -112,7 +126,7 @@ class Trained:
         self._columns = _columns(sizes[self._reference], fractional=setup.fractional_cpu)
         servers = min(MOST_SERVERS, setup.max_servers)
         self._campaign = Campaign(setup, streams, self._reference, self._columns, servers)
-        sources = self._campaign.signals()
+        self._sources = sources = self._campaign.signals()
         self._classifier = Classifier(self._matrices(sources))
         references = [name for name in setup.truth.references if name in setup.training]
         matrices = {p: self._pair_matrix(references, p) for p in self._platforms}
@@ -132,6 +146,13 @@ class Trained:
         except WharfingerError as error:
             return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")
         return ev.WorkloadClassified(action.key, classification)
+
+    def told(self, words: frozenset[str]) -> Answer:
+        """The same, with these pieces of the truth."""
+        exact = replace(self._setup, measuring=replace(self._setup.measuring, noise=0.0))
+        campaign = Campaign(exact, self._streams, self._reference, self._columns, 1)
+        own = self._reference, self._sources
+        return TrueClassifier(self._setup, words, self.classify, campaign, *own).classify
 
     def _matrices(self, sources: Sequence[SharedResource]) -> dict[Aspect, UtilityMatrix]:
         rows: dict[Aspect, dict[str, dict[str, Entry]]] = {}
