@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.classifier import Classifier
+from wharfinger.classification.learnt import joined, learn
 from wharfinger.classification.pairwise import PairClassifier
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.classification.platforms import platform_column
@@ -26,6 +27,7 @@ from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Curve, Entry, Estimate, Measurements
+from wharfinger.model.workload import Workload
 from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.informed import (
@@ -43,22 +45,31 @@ from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
 
 ORACLE = GreedyOracle.name
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
+Learn = Callable[[float, Workload, Measurements], None]
 SIZING = ProfilingNeeds()
+REFIT_SECONDS = 300.0  # simulated, between two refits at least
+REFIT_SHARE = 0.2  # of its rows, that must be new
 CPU_STEPS = 7  # allocations at which the training set is profiled: the largest server, and halves
 MOST_SERVERS = 4
 LEAST_MILLICPUS = 125
+
+
+def _learns_nothing(_now: float, _workload: Workload, _measured: Measurements) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
     """One policy, ready to decide, and what answers ``ClassifyWorkload``.
 
-    ``takes_stated`` = it is given the reservations that users state, who err.
+    ``takes_stated`` = it is given the reservations that users state, who err; ``learn`` is told
+    when a workload has ended, with all that was measured of it.
     """
 
     policy: Policy
     classify: Answer
     takes_stated: bool = False
+    learn: Learn = _learns_nothing
 
     def decide_for(self, manager: Core) -> None:
         """This core asks it from now on: one that looks at the truth has to see all residents."""
@@ -98,7 +109,7 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
         planner = NoProfiling() if NO_PROFILING in words else trained.planner
         planned = replace(policy, estimation=planner)
         classify = trained.told(words) if words else trained.classify
-        return Estimates(planned, classify, takes_stated=stated)
+        return Estimates(planned, classify, stated, trained.learn)
     return Estimates(policy, _nothing, takes_stated=stated)
 
 
@@ -127,7 +138,10 @@ class Trained:
         servers = min(MOST_SERVERS, setup.max_servers)
         self._campaign = Campaign(setup, streams, self._reference, self._columns, servers)
         self._sources = sources = self._campaign.signals()
-        self._classifier = Classifier(self._matrices(sources))
+        self._known = self._matrices(sources)
+        self._learnt: dict[Aspect, UtilityMatrix] = {}
+        self._refitted_at, self._refitted_with = 0.0, 0
+        self._classifier = Classifier(self._known)
         references = [name for name in setup.truth.references if name in setup.training]
         matrices = {p: self._pair_matrix(references, p) for p in self._platforms}
         self._pairs = PairClassifier.fit(references, matrices)
@@ -153,6 +167,24 @@ class Trained:
         campaign = Campaign(exact, self._streams, self._reference, self._columns, 1)
         own = self._reference, self._sources
         return TrueClassifier(self._setup, words, self.classify, campaign, *own).classify
+
+    def learn(self, now: float, workload: Workload, measured: Measurements) -> None:
+        """A row of its program; now and then all is learnt anew, in simulated time.
+
+        As a live manager does (``runtime.learning``): plans are made by the training set alone, and
+        classifications are in the log, so that a replay needs none of this.
+        """
+        application = workload.run.command[-1]
+        if application in self._setup.training:
+            return
+        program = replace(workload, run=replace(workload.run, command=(application,)))
+        self._learnt = learn(self._learnt, program, measured)
+        rows = sum(len(matrix.rows) for matrix in self._learnt.values())
+        least = REFIT_SHARE * (self._refitted_with + len(self._setup.training))
+        is_due = now >= self._refitted_at + REFIT_SECONDS
+        if is_due and rows - self._refitted_with >= least:
+            self._classifier = Classifier(joined(self._known, self._learnt))
+            self._refitted_at, self._refitted_with = now, rows
 
     def _matrices(self, sources: Sequence[SharedResource]) -> dict[Aspect, UtilityMatrix]:
         rows: dict[Aspect, dict[str, dict[str, Entry]]] = {}

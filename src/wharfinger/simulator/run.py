@@ -332,6 +332,10 @@ class Simulation:
         if record is None or not record.ended or record.name in self._ends:
             return
         now = self.loop.now
+        if isinstance(event, ev.WorkloadFinished):
+            measured = self.manager.measured(record)
+            if measured is not None:
+                self._estimates.learn(now, record.workload, measured)
         self._ends[record.name] = str(record.phase)
         account = self.cluster.accounts[record.name]
         if account.ended_at is None:

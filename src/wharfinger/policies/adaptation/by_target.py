@@ -73,9 +73,9 @@ class ByTarget:
         level = level_of(record, now, self.settings.phases.level)
         return Tracked(record.name, tracking, tuple(seen), follow_up, level)
 
-    def measured(self, record: WorkloadRecord) -> Measurements | None:
+    def measured(self, record: WorkloadRecord, platform: str = "") -> Measurements | None:
         """Its profiling, at the level at which it ran."""
-        return self._learning.measured(record)
+        return self._learning.measured(record, platform)
 
     def wake_at(self, now: float, cluster: Residents) -> float | None:
         """When the next that is suspended is resumed, if nothing changes; ``None`` = none is."""
