@@ -22,7 +22,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Estimate, Measurements
-from wharfinger.model.workload import ProfileMode
+from wharfinger.model.workload import ProfileMode, WorkloadType
 from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.levels import describe, has_just_changed
 from wharfinger.policies.adaptation.phase_settings import PhaseSettings
@@ -167,9 +167,11 @@ class Phases:
         is_alone = not cluster.neighbors(record) and not view.copies[row]
         if is_alone and view.cpu_allocated[row] < view.cpu_capacity[row]:
             return self._sources(record, known), ()
-        private = self._sources(record, [source for source in known if source in PRIVATE])
+        # Where CPUs are given in fractions, neighbors run on the same cores.
+        shares_cores = cluster.state.capabilities.fractional_cpu
+        private = [] if shares_cores else [source for source in known if source in PRIVATE]
         if private:
-            return private, ()
+            return self._sources(record, private), ()
         placement = self._empty_server(record, cluster)
         return (self._sources(record, known), (placement,)) if placement else ((), ())
 
@@ -188,13 +190,17 @@ class Phases:
         return tuple(order[: self.settings.sources])
 
     def _empty_server(self, record: WorkloadRecord, cluster: Residents) -> Placement | None:
-        """For a copy that goes on from where it is, and the sources; where it holds little state.
+        """For a copy that does what it does now, and the sources; where it holds little state.
 
         Of the platform on which its scores were measured before, if possible, else of its own.
         """
         workload, able = record.workload, cluster.state.capabilities
         held = record.placements[0].allocation
-        if not able.clones or workload.scale.stateful:
+        # What has an end and begins anew is in its first phase again; a service does as before.
+        is_service = workload.type is WorkloadType.LATENCY_CRITICAL
+        if not able.clones and not (able.copies_running and is_service):
+            return None
+        if workload.scale.stateful:
             return None
         if held.memory_bytes > self.settings.copied_bytes:
             return None
