@@ -83,8 +83,12 @@ class Phases:
         if record.level is None or not has_just_changed(record, now):
             return False
         own, window = abs(record.level.shift), self.settings.level.level_settling_seconds
+        # A small change is found some measurements after a large one that began with it.
+        began = now if record.level.changes_since is None else record.level.changes_since
         others = [r.level for r in cluster.neighbors(record) if r.level is not None]
-        lately = [each for each in others if is_recent(each.changed_at, now, window)]
+        lately = [
+            each for each in others if each.changed_at is not None and each.changed_at > began - window
+        ]
         return all(abs(each.shift) <= own for each in lately)
 
     def _is_due(self, now: float, record: WorkloadRecord) -> bool:
