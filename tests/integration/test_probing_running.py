@@ -37,9 +37,7 @@ def run(
     command = Run((sys.executable, "-c", COUNTING), {}, str(folder))
     target = Target(rate_per_second=1.0)
     profile = Profile(seconds=4.0)
-    workload = Workload(
-        key, WorkloadType.BATCH, command, target, measure=LINES, profile=profile
-    )
+    workload = Workload(key, WorkloadType.BATCH, command, target, measure=LINES, profile=profile)
     start = act.StartWorkload(
         key, workload, (Placement(engine.servers[server], Allocation(cpu, 256 << 20)),)
     )
@@ -53,15 +51,15 @@ def probe(start: act.StartWorkload, number: int = 1) -> act.ProbeWorkload:
     return act.ProbeWorkload(start.key, number, start.workload, (INTEGER,), 0.05)
 
 
-def sources() -> list[str]:
-    """Command lines of sources that are at work on this machine."""
+def sources(folder: Path) -> list[str]:
+    """Command lines of sources that are at work for the engine in a folder."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if "integer" in line and "--control" in line:
+        if "integer" in line and "--control" in line and str(folder) in line:
             found.append(line)
     return found
 
@@ -76,7 +74,7 @@ def test_a_source_rises_beside_a_real_program(engine: Session, tmp_path: Path) -
     if INTEGER in known.tolerated:
         assert 0 <= known.tolerated[INTEGER].value <= 100
         assert 5 < known.caused[INTEGER].value <= 100
-    assert not sources()
+    assert not sources(tmp_path)
     assert not engine.ends("k")
 
 
@@ -102,7 +100,7 @@ def test_a_copy_is_probed_on_an_empty_server(tmp_path: Path) -> None:
         known = told.measurements
         assert INTEGER in known.tolerated or "tolerated/integer" in known.silent, known
         assert not known.performance
-        assert not sources()
+        assert not sources(tmp_path)
         run(engine, tmp_path, "l", cpu=300, server=1)
         engine.perform(replace(beside, number=2))
         engine.wait_until(lambda: len(probed(engine)) == 2, "an answer to the second")
@@ -117,17 +115,17 @@ def probed(engine: Session) -> list[ev.WorkloadProbed]:
 def test_no_source_outlives_its_engine_or_its_workload(engine: Session, tmp_path: Path) -> None:
     start = run(engine, tmp_path)
     engine.perform(probe(start))
-    engine.wait_until(sources, "a source at work")
+    engine.wait_until(lambda: bool(sources(tmp_path)), "a source at work")
     engine.reopen()
     until = time.monotonic() + 20
-    while sources() and time.monotonic() < until:
+    while sources(tmp_path) and time.monotonic() < until:
         engine.take_in(0.1)
-    assert not sources()
+    assert not sources(tmp_path)
     engine.perform(start, act.MeasureWorkload("k", start.workload), replace(probe(start), number=2))
-    engine.wait_until(sources, "a source at work again")
+    engine.wait_until(lambda: bool(sources(tmp_path)), "a source at work again")
     engine.perform(act.StopWorkload("k", 1.0))
     assert engine.wait_for(ev.WorkloadProbed, "k").reason
     until = time.monotonic() + 20
-    while sources() and time.monotonic() < until:
+    while sources(tmp_path) and time.monotonic() < until:
         engine.take_in(0.1)
-    assert not sources()
+    assert not sources(tmp_path)

@@ -44,7 +44,7 @@ def slow_disk(directory: Path, bytes_per_second: int, size_bytes: int) -> Iterat
             ends.callback(_run, "umount", str(folder))
             group.mkdir()
             ends.callback(group.rmdir)
-            number = os.stat(device).st_rdev
+            number = Path(device).stat().st_rdev
             limit = f"{os.major(number)}:{os.minor(number)} {bytes_per_second}"
             for way in ("read", "write"):
                 (group / f"blkio.throttle.{way}_bps_device").write_text(limit)

@@ -132,9 +132,7 @@ def _after(level: LevelTracking, seen: float, now: float, settings: LevelSetting
     away = (*level.away, seen) if below or above else ()
     since = (now if level.away_since is None else level.away_since) if away else None
     if max(below, above) <= settings.threshold:
-        moved = replace(
-            level, below=below, above=above, away=away[-_MEMORY:], away_since=since
-        )
+        moved = replace(level, below=below, above=above, away=away[-_MEMORY:], away_since=since)
         # What may be the beginning of a change is not taken into the level.
         return moved if away else _with(moved, seen, settings)
     # Where it is now: by those that are nearer to the newest one than to the level.

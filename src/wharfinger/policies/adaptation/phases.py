@@ -87,7 +87,9 @@ class Phases:
         began = now if record.level.changes_since is None else record.level.changes_since
         others = [r.level for r in cluster.neighbors(record) if r.level is not None]
         lately = [
-            each for each in others if each.changed_at is not None and each.changed_at > began - window
+            each
+            for each in others
+            if each.changed_at is not None and each.changed_at > began - window
         ]
         return all(abs(each.shift) <= own for each in lately)
 

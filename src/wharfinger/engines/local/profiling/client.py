@@ -119,18 +119,17 @@ class _Plan:
 
     def take(self, report: ev.Event) -> None:
         """What its worker says in the end."""
-        probe, copied = self.probe, ev.ProfilingFinished | ev.ProfilingFailed
-        if isinstance(report, ev.WorkloadProbed):
-            self.answer = report if report.key == self.reads_workload else None
-        elif not isinstance(report, copied) or report.key != self.key:
+        about = self.reads_workload or self.key
+        if not isinstance(report, Answer) or report.key != about:
             return
-        elif probe is None:
-            self.answer = report
-        elif isinstance(report, ev.ProfilingFailed):
-            self.answer = _not_probed(probe, report.reason)
-        else:
+        self.answer = report
+        if self.probe is None or self.reads_workload:
+            return
+        if isinstance(report, ev.ProfilingFinished):
             scores = _as_observed(report.measurements, self.platform)
-            self.answer = ev.WorkloadProbed(probe.key, probe.number, scores)
+            self.answer = ev.WorkloadProbed(self.probe.key, self.probe.number, scores)
+        elif isinstance(report, ev.ProfilingFailed):
+            self.answer = _not_probed(self.probe, report.reason)
 
 
 class ProfilingClient:
