@@ -117,6 +117,7 @@ class LocalEngine:
             probes=True,
             probes_running=True,
             copies_running=self._can_copy,
+            shares_cores=True,
             quota_period_seconds=SHORT_PERIOD_SECONDS if has_quota else QUOTA_PERIOD_SECONDS,
         )
 

@@ -173,8 +173,7 @@ class Phases:
         is_alone = not cluster.neighbors(record) and not view.copies[row]
         if is_alone and view.cpu_allocated[row] < view.cpu_capacity[row]:
             return self._sources(record, known), ()
-        # Where CPUs are given in fractions, neighbors run on the same cores.
-        shares_cores = cluster.state.capabilities.fractional_cpu
+        shares_cores = cluster.state.capabilities.shares_cores
         private = [] if shares_cores else [source for source in known if source in PRIVATE]
         if private:
             return self._sources(record, private), ()
