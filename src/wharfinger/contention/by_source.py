@@ -198,7 +198,14 @@ class SourceAssessment(Assessment):
     @cached_property
     def suffered(self) -> LogEstimates:
         """The slope of each sensitivity curve times the pressure, added."""
-        settings, (_, _, caused, caused_variance) = self._settings, self._levels
+        return self._suffered(slice(None))
+
+    def suffered_on(self, row: int) -> LogEstimates:
+        """The same, of one server alone."""
+        return self._suffered(slice(row, row + 1))
+
+    def _suffered(self, here: slice) -> LogEstimates:
+        settings, (_, _, caused, caused_variance) = self._settings, self._levels[:, :, here]
         drop, variance = np.zeros(caused.shape[1]), np.zeros(caused.shape[1])
         for source in SOURCES:
             tolerated = self._known.tolerated.get(source)

@@ -108,6 +108,10 @@ class CombinedAssessment(Assessment):
         """Added."""
         return _added([part.suffered for part in self._parts])
 
+    def suffered_on(self, row: int) -> LogEstimates:
+        """Added."""
+        return _added([part.suffered_on(row) for part in self._parts])
+
     @property
     def correctable(self) -> LogEstimates | None:
         """Added."""

@@ -127,6 +127,11 @@ class Assessment:
         """By how much the residents slow the newcomer."""
         return LogEstimates(np.zeros(self._servers), np.zeros(self._servers))
 
+    def suffered_on(self, row: int) -> LogEstimates:
+        """(1,) ``suffered`` on one server; a model may know it without a pass over all."""
+        here = slice(row, row + 1)
+        return LogEstimates(self.suffered.mean[here], self.suffered.variance[here])
+
     @property
     def correctable(self) -> LogEstimates | None:
         """The part of ``suffered`` for which ``ContentionTable.slowdown_of`` corrects measurements.

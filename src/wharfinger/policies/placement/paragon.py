@@ -227,6 +227,8 @@ class Paragon(ByReservation):
                 return _rejected(self.name, probability, len(view.names))
         if is_full(request, need, view):
             return refuse(self.name, request, need, view)
+        if (at_once := self._at_once(request, need, view)) is not None:
+            return at_once
         rows = with_room(request, need, view)
         if not rows.size:
             return refuse(self.name, request, need, view)
@@ -287,7 +289,7 @@ class Paragon(ByReservation):
         parts = parts_of(request.workload, classification, request.waited_seconds, period)
         if not parts:
             return None
-        confidence, servers = self._settings.confidence, len(view.names)
+        confidence, servers = self._settings.confidence, len(drop.mean)
         curve = SizeCurve.of(parts, np.array([cpu], dtype=np.int64), confidence)
         sizes, reached = np.full(servers, cpu, dtype=np.int64), np.ones(servers, dtype=np.bool_)
         kept = log(max(1 - request.workload.tolerance, LEAST_KEPT))
@@ -300,7 +302,9 @@ class Paragon(ByReservation):
             return 1.0
         period = view.capabilities.quota_period_seconds
         parts = parts_of(request.workload, classification, 0.0, period)
-        large = np.unique(view.platform[(view.accepting > 0) & (view.cpu_capacity >= cpu)])
+        large = np.flatnonzero(
+            np.bincount(view.platform[(view.accepting > 0) & (view.cpu_capacity >= cpu)])
+        )
         if not parts or not large.size:
             return 1.0
         alone = normalized_with(parts, cpu, self._settings.confidence)
@@ -310,6 +314,30 @@ class Paragon(ByReservation):
         return float(normal_below(deviations).max())
 
     # --- greedy selection ---------------------------------------------------------------------
+
+    def _at_once(self, request: Request, need: Allocation, view: View) -> Place | None:
+        """What the index answers, without a pass over all servers; ``None`` = ask them all."""
+        classification, contention = request.classification, view.contention
+        if not isinstance(view.index, Harmony) or classification is None or contention is None:
+            return None
+        if request.workload.best_effort or self._is_short(request):
+            return None
+        assessment = contention.assess(request, view, self._settings.confidence)
+        platform_drop, variance = slower(classification, view.platforms, need.cpu_millicpus)
+        nothing = LogEstimates(np.zeros(0), np.zeros(0))
+        given = request, view, need, np.zeros(0, dtype=np.intp), assessment
+        asked = PlacementQuestion(*given, nothing, platform_drop, None)
+        found = self._indexed(OwnScores.of(classification), asked, self._platforms(asked)[1])
+        if found is None:
+            return None
+        # Of the server that was found alone: a prediction needs no other.
+        suffered = assessment.suffered_on(found.rows[0])
+        platform = view.platform[found.rows[0]]
+        drop = LogEstimates(
+            suffered.mean + platform_drop[platform], suffered.variance + variance[platform]
+        )
+        sizing = self._sizing(request, view, need, drop, suffered)
+        return self._found(replace(asked, drop=drop, sizing=sizing), found)
 
     def _search(self, asked: PlacementQuestion) -> Place:
         classification, view = asked.request.classification, asked.view
@@ -505,14 +533,15 @@ class Paragon(ByReservation):
     ) -> Place:
         view, sizing = asked.view, asked.sizing
         ranked = candidates(view, rows, scores, compared=numbers)
-        predicted = None
+        predicted, sized = None, 0
         if sizing is not None:
             target, cpu = asked.request.workload.target, asked.need.cpu_millicpus
-            predicted = sizing.prediction_on(rows[0], target, cpu)
+            sized = rows[0] if len(sizing.cpu_millicpus) > 1 else 0
+            predicted = sizing.prediction_on(sized, target, cpu)
         given = self.name, asked.request, asked.need, view
         planned = plan(*given, ranked, message, compared=compared, predicted=predicted)
         hopeless = self._settings.hopeless
-        if sizing is None or sizing.kept_probability(rows[0]) >= hopeless:
+        if sizing is None or sizing.kept_probability(sized) >= hopeless:
             return planned
         probability = self._best_alone(asked.request, asked.need, view)
         if probability >= hopeless:
