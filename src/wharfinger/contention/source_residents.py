@@ -19,6 +19,28 @@ MOST = 100.0
 """Points: no source is pressed harder."""
 
 
+def bent(points: Array, score: Array | float) -> Array:
+    """The points of a line that costs as much as these do on the sensitivity curve.
+
+    Below the tolerated score the loss falls with the square, beyond it is on the line. Programs
+    hardly suffer until a resource is short: a line from 0 adds up to a loss that nobody suffers,
+    once several neighbors press a little on each of several sources.
+
+    >>> bent(np.array([0.0, 10.0, 40.0, 80.0]), 40.0).tolist()
+    [0.0, 2.5, 40.0, 80.0]
+    """
+    return np.asarray(points * np.minimum(points / score, 1.0))
+
+
+def bend(points: Array, score: Array | float) -> Array:
+    """How steep that is, at most as the line: of small changes of the points.
+
+    >>> bend(np.array([0.0, 10.0, 40.0, 80.0]), 40.0).tolist()
+    [0.0, 0.5, 1.0, 1.0]
+    """
+    return np.asarray(np.minimum(2.0 * points / score, 1.0))
+
+
 class SourceResidents:
     """One row per resident with a target, and two numbers per server and source.
 
@@ -35,6 +57,8 @@ class SourceResidents:
         self._server = np.zeros(0, dtype=np.int64)
         self._slope = np.zeros((0, len(SOURCES)))
         self._doubt = np.zeros((0, len(SOURCES)))
+        self._score = np.zeros((0, len(SOURCES)))
+        self._borne = np.zeros((0, len(SOURCES)))
         self._margin = np.zeros((0, 2))
         self._rows_of: list[list[int]] = []
         self._free: list[int] = []
@@ -60,11 +84,15 @@ class SourceResidents:
     def loss(self, servers: int, caused: Array, variance: Array) -> ResidentsLoss:
         """What all residents of each server lose to one that causes this; (R,) by source."""
         self._read()
-        rows = slice(self._count)
-        slope, doubt = self._slope[rows], self._doubt[rows]
+        rows, some = slice(self._count), np.flatnonzero(caused > 0)
+        slope, doubt = self._slope[rows, some], self._doubt[rows, some]
+        score, borne = self._score[rows, some], self._borne[rows, some]
         margin, margin_variance = self._margin[rows].T
-        drop = np.minimum(slope @ caused, self._max_drop)
-        drop_variance = slope**2 @ variance + doubt**2 @ caused**2
+        caused, variance = caused[some], variance[some]
+        points = bent(borne + caused, score) - bent(borne, score)
+        drop = np.minimum((slope * points).sum(axis=1), self._max_drop)
+        share = np.minimum(points / caused, 1.0)
+        drop_variance = (slope * share) ** 2 @ variance + ((doubt * points) ** 2).sum(axis=1)
         return residents_loss(
             margin, margin_variance, drop, drop_variance, self._server[rows], servers
         )
@@ -98,8 +126,9 @@ class SourceResidents:
         for slot in self._rows_of[row]:
             heappush(self._free, slot)
             self._server[slot] = -1
-            for array in (self._slope, self._doubt, self._margin):
+            for array in (self._slope, self._doubt, self._borne, self._margin):
                 array[slot] = 0.0
+            self._score[slot] = MOST
         self._rows_of[row] = []
         self._unspent[:, :, row] = (MOST,), (0.0,)
 
@@ -119,12 +148,15 @@ class SourceResidents:
         slope = np.where(known, self._per_point / score, 0.0)
         doubt = np.where(known, slope * np.sqrt(np.where(known, t_variance, 0.0)) / score, 0.0)
         slope, doubt = np.nan_to_num(slope), np.nan_to_num(doubt)
-        drop = np.minimum((slope * others).sum(axis=1), self._max_drop)
-        variance = (slope**2 * others_variance + (doubt * others) ** 2).sum(axis=1)
+        score = np.nan_to_num(score, nan=MOST)
+        points, steep = bent(others, score), bend(others, score)
+        drop = np.minimum((slope * points).sum(axis=1), self._max_drop)
+        variance = ((slope * steep) ** 2 * others_variance + (doubt * points) ** 2).sum(axis=1)
         seated = [at for at, each in enumerate(residents) if not each.best_effort]
         for slot, at_ in zip(self._take(row, len(seated)), seated, strict=True):
             standing = Standing.of(residents[at_])
             self._slope[slot], self._doubt[slot] = slope[at_], doubt[at_]
+            self._score[slot], self._borne[slot] = score[at_], others[at_]
             margin = standing.alone - drop[at_] - standing.kept
             self._margin[slot] = margin, standing.variance + variance[at_]
 
@@ -137,6 +169,8 @@ class SourceResidents:
         self._server = grown(self._server, size, fill=-1)
         self._slope = grown(self._slope, size, len(SOURCES))
         self._doubt = grown(self._doubt, size, len(SOURCES))
+        self._score = grown(self._score, size, len(SOURCES), fill=MOST)
+        self._borne = grown(self._borne, size, len(SOURCES))
         self._margin = grown(self._margin, size, 2)
         self._rows_of[row] = [heappop(self._free) for _ in range(count)]
         self._server[self._rows_of[row]] = row
