@@ -88,7 +88,9 @@ class JointPlanner:
         sizes = [Configuration(cpu) for cpu in worth]
         most = {name: int(room[at]) for name, at in others.items()}
         elsewhere = max(1, int(self._needs.idle_share * int(room.sum()) / worth[0]))
-        possible = Possible(platform, sizes, most, counts, self._sources, elsewhere)
+        # With one server everyone is a neighbor: whom it bears has to be known before it starts.
+        injected = SOURCES_INJECTED if len(view.names) == 1 else self._needs.sources
+        possible = Possible(platform, sizes, most, counts, self._sources, elsewhere, injected)
         runs = joint_plan(self._made, possible, workload.type)
         own, further = list[Setting](), list[FurtherRun]()
         for setting in (run.setting for run in runs):
@@ -315,6 +317,7 @@ class Possible:
         platforms: Others, and how much CPU a run there can have, in thousandths.
         servers: How many of the reference platform may be taken at once, 1 among them.
         elsewhere: On how many other platforms it is run, side by side; published: 1 (Quasar 3.2).
+        injected: How many of the sources are, at most; published: 2.
     """
 
     reference: str
@@ -323,6 +326,7 @@ class Possible:
     servers: Sequence[int] = (1,)
     sources: Sequence[SharedResource] = ()
     elsewhere: int = 1
+    injected: int = SOURCES_INJECTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,10 +352,10 @@ def joint_plan(
     pair = _pair(made.recommender(Aspect.SCALE_UP, type_), possible.configurations, rng)
     reference = Setting(possible.reference, pair[0])
     sources = possible.sources
-    if len(sources) > SOURCES_INJECTED:
+    if len(sources) > (most := min(possible.injected, SOURCES_INJECTED)):
         tolerated = made.recommender(Aspect.TOLERATED, type_)
         names = [str(source) for source in sources]
-        sources = list(map(SharedResource, _telling(tolerated, names, SOURCES_INJECTED, rng)))
+        sources = list(map(SharedResource, _telling(tolerated, names, most, rng))) if most else []
     runs = [PlannedRun(reference, tuple(sources))]
     runs += [PlannedRun(Setting(possible.reference, other)) for other in pair[1:]]
     scale_out = made.recommender(Aspect.SCALE_OUT, type_)

@@ -16,6 +16,7 @@ from wharfinger.policies.adaptation.moving import (
     gain_of_isolation,
     gain_of_move,
     shares_of_pressure,
+    surely,
 )
 from wharfinger.policies.adaptation.slack import TargetSettings
 
@@ -88,6 +89,24 @@ def test_a_service_moves_where_its_target_is_kept_for_longer() -> None:
         for keeps in (False, True)
     ]
     assert costs == [pytest.approx(310 / 600), pytest.approx(10 / 600)]
+
+
+def test_the_best_of_many_predictions_must_be_surer() -> None:
+    """Of ten platforms the one that looks best is mostly one that was predicted too high."""
+    record, predicted, settings = job(1.0, 320.0), there(2.2, 2.0), TargetSettings(move_seconds=10)
+    off = OffTarget(0.5, 30.0, None)
+
+    def pays(alternatives: int, predicted: Prediction) -> bool:
+        return gain_of_move(
+            record, NOW, off, predicted, keeps_work=False, settings=settings,
+            alternatives=alternatives,
+        ).pays  # fmt: skip
+
+    assert pays(1, predicted)
+    assert not pays(10, predicted)
+    # 2.2 * (2.15 / 2.2) ** 2.44, as 0.98 stands for 0.8 ten times: 2.08 are enough.
+    assert pays(10, there(2.2, 2.15))
+    assert surely(predicted, 10).low < surely(predicted, 2).low < predicted.low
 
 
 # --- a neighbor moves for its sake -----------------------------------------------------------

@@ -35,6 +35,7 @@ from wharfinger.model.decisions import (
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.units import cpu_number
 from wharfinger.model.view import OffTarget
+from wharfinger.model.workload import WorkloadType
 from wharfinger.policies.adaptation.elastic import Elastic
 from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.levels import level_of
@@ -220,7 +221,15 @@ class ByTarget:
     def _migrate(
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
     ) -> Remedied:
-        """To where it pays, with what a restart costs."""
+        """To where it pays, with what a restart costs.
+
+        Where others wait for room, what would be done again is paid by them: then only what loses
+        no work moves.
+        """
+        keeps_work = cluster.state.capabilities.keeps_work
+        is_service = record.workload.type is WorkloadType.LATENCY_CRITICAL
+        if not (keeps_work or is_service) and cluster.waiting_for_room():
+            return False
         view = cluster.view()
         here = frozenset(view.row(p.server) for p in record.placements)
         request = replace(cluster.request(record, now), excluded=here)
@@ -228,9 +237,14 @@ class ByTarget:
         predicted = verdict.decision.predicted
         if not isinstance(verdict, Place) or predicted is None:
             return False
-        keeps_work = cluster.state.capabilities.keeps_work
         gain = gain_of_move(
-            record, now, off, predicted, keeps_work=keeps_work, settings=self.settings
+            record,
+            now,
+            off,
+            predicted,
+            keeps_work=keeps_work,
+            settings=self.settings,
+            alternatives=len(set(view.platform.tolist())),
         )
         if not gain.pays:
             return False

@@ -3,10 +3,14 @@
 ``by_target`` asks once a placement has named a destination. A job moves where its end comes sooner
 with the prediction's confidence, the restart included; a service, whose end nothing tells, where
 the time in which it keeps its target grows by more than the time in which it is down.
+
+The destination is the best of several that were predicted, and so the one whose prediction is most
+likely too high. The confidence is that none of them deceives: each by itself may do so with its
+part of the doubt (Bonferroni).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import exp, log
 
 from wharfinger.classification.prediction import reached_probability
@@ -41,16 +45,43 @@ def gain_of_move(
     *,
     keeps_work: bool,
     settings: TargetSettings,
+    alternatives: int = 1,
 ) -> Gain:
     """What it brings to move a running workload to where this is predicted.
 
-    ``keeps_work`` = the engine lets it go on where it was; else it begins anew.
+    ``keeps_work`` = the engine lets it go on where it was; else it begins anew. ``alternatives`` is
+    of how many places with a prediction of their own this was the best.
     """
+    predicted = surely(predicted, alternatives)
     performance = record.performance
     left_seconds = None if performance is None else performance.trusted(Quantity.REMAINING)
     if performance is not None and left_seconds is not None:
         return _of_job(record, performance, left_seconds, predicted, keeps_work, settings)
     return _of_service(record, now, off, predicted, keeps_work, settings)
+
+
+def surely(predicted: Prediction, alternatives: int) -> Prediction:
+    """With the lower bounds that hold for the best of so many as the stated ones do for one.
+
+    >>> one = Prediction(1.0, 0.8, 1.25, 0.8)
+    >>> [round(surely(one, count).low, 2) for count in (1, 2, 10)]
+    [0.8, 0.71, 0.58]
+    """
+    z = quantile(predicted.confidence)
+    if alternatives <= 1 or z <= 0:
+        return predicted
+    wider = quantile(1 - (1 - predicted.confidence) / alternatives) / z
+
+    def bound(mean: float, low: float) -> float:
+        return mean * (low / mean) ** wider if mean > 0 and low > 0 else low
+
+    terms = {
+        term: replace(each, low=bound(each.mean, each.low))
+        for term, each in predicted.performance.items()
+    }
+    low = bound(predicted.mean, predicted.low)
+    confidence = 1 - (1 - predicted.confidence) / alternatives
+    return replace(predicted, low=low, performance=terms, confidence=confidence)
 
 
 def _of_job(
