@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.contract.plugins.delegating import Delegating, propose
+from wharfinger.classification.learnt import learn
+from wharfinger.classification.planner import JointPlanner
+from wharfinger.classification.utility import Aspect
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
@@ -15,8 +18,12 @@ from wharfinger.core.state import WorkloadRecord
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest import load_manifests
 from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry, Measurements
 from wharfinger.policies.registry import POLICIES, Bundle, Part
+from wharfinger.runtime import refit
 from wharfinger.runtime.assembly import Options, assemble
+from wharfinger.runtime.learning import ROWS
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.runtime.state_directory import StateDirectory
 
@@ -94,3 +101,21 @@ def test_a_decider_is_plugged_into_a_live_manager(tmp_path: Path, *, decides: bo
 def test_a_provisioning_that_there_is_not_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="--provisioning: 'on-demand'"):
         assemble(StateDirectory(tmp_path / "state"), Options(provisioning="on-demand"))
+
+
+def test_plans_are_made_by_the_known_programs_whatever_was_learnt(tmp_path: Path) -> None:
+    """A replay knows those alone: after a restart it would make other plans than the log has."""
+    directory = StateDirectory(tmp_path / "state")
+    (job,) = load_manifests(MANIFEST, working_directory=str(tmp_path))
+
+    def planned_by() -> dict[Aspect, set[str]]:
+        runtime = assemble(directory, Options(policy="paragon"))
+        runtime.close()
+        planner = runtime.manager.policy.estimation
+        assert isinstance(planner, JointPlanner)
+        return {kind: set(matrix.rows) for kind, matrix in planner._made._matrices.items()}
+
+    before = planned_by()
+    row = Measurements({Quantity.RATE: {cpu: Entry(cpu / 1000) for cpu in (250, 500, 1000)}})
+    refit.write_matrices(learn({}, job, row), directory.path / "learnt" / ROWS)
+    assert planned_by() == before
