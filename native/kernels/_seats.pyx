@@ -22,11 +22,15 @@ def seat_residents(
     double max_drop,
     double[:, ::1] slope,
     double[:, ::1] doubt,
+    double[:, ::1] steep,
+    double[:, ::1] borne,
     double[::1] drop,
     double[::1] variance,
     double[:, ::1] unspent,
 ):
     """The sensitivity of N residents to each of R sources, and what they do to one another.
+
+    Below the tolerated score the loss falls with the square, beyond it is on a line through 0.
 
     Args:
         scores: (N, 4, R) tolerated, NaN = unknown, its variance; caused, its variance; in points.
@@ -35,6 +39,8 @@ def seat_residents(
         max_drop: Largest slowdown, of the logarithm.
         slope: (N, R) is given the slope of each sensitivity curve, for each point.
         doubt: (N, R) its standard deviation.
+        steep: (N, R) one over the tolerated score; below that score a curve is bent.
+        borne: (N, R) points by the others.
         drop: (N,) what the others take off the logarithm of each one's performance.
         variance: (N,) of that.
         unspent: (2, R) the least that one tolerates beyond what the others cause, and its variance;
@@ -44,7 +50,7 @@ def seat_residents(
         ValueError: Shapes differ, or there are more sources than 16.
     """
     cdef Py_ssize_t count = scores.shape[0], width = scores.shape[2], n, r
-    cdef double caused, caused_variance, others, others_variance, left, score
+    cdef double caused, caused_variance, others, others_variance, left, score, points, small
     cdef double[16] drops
     cdef double[16] variances
     if not (
@@ -52,6 +58,8 @@ def seat_residents(
         and width <= 16
         and slope.shape[0] == doubt.shape[0] == drop.shape[0] == variance.shape[0] == count
         and slope.shape[1] == doubt.shape[1] == unspent.shape[1] == width
+        and steep.shape[0] == borne.shape[0] == count
+        and steep.shape[1] == borne.shape[1] == width
         and unspent.shape[0] == 2
     ):
         raise ValueError(f"not {count} residents by {width} sources, of at most 16")
@@ -64,6 +72,7 @@ def seat_residents(
                 others = min(max(caused - scores[n, 2, r], 0.0), 100.0)
                 others_variance = max(caused_variance - scores[n, 3, r], 0.0)
                 slope[n, r] = doubt[n, r] = 0.0
+                score = 100.0
                 if isfinite(scores[n, 0, r]):
                     score = max(scores[n, 0, r], min_score)
                     slope[n, r] = per_point / score
@@ -72,13 +81,22 @@ def seat_residents(
                     if left < unspent[0, r]:
                         unspent[0, r] = left
                         unspent[1, r] = scores[n, 1, r] + others_variance
-                drops[r] = slope[n, r] * others
+                steep[n, r], borne[n, r] = 1.0 / score, others
+                points = _bent(others, steep[n, r])
+                small = slope[n, r] * min(2.0 * others * steep[n, r], 1.0)
+                drops[r] = slope[n, r] * points
                 variances[r] = (
-                    slope[n, r] * slope[n, r] * others_variance
-                    + (doubt[n, r] * others) * (doubt[n, r] * others)
+                    small * small * others_variance
+                    + (doubt[n, r] * points) * (doubt[n, r] * points)
                 )
             drop[n] = min(_added(drops, width), max_drop)
             variance[n] = _added(variances, width)
+
+
+cdef inline double _bent(double points, double steep) noexcept nogil:
+    """The points of a line that costs as much as these do on the curve."""
+    cdef double share = points * steep
+    return points * (share if share < 1.0 else 1.0)
 
 
 cdef inline double _sum(const double[:, :, ::1] scores, int kind, Py_ssize_t r) noexcept nogil:
@@ -116,8 +134,9 @@ cdef inline double _added(const double* values, Py_ssize_t count) noexcept nogil
 
 def press_residents(
     const double[:, ::1] slope,
-    const double[:, ::1] square,
-    const double[:, ::1] doubt_square,
+    const double[:, ::1] doubt,
+    const double[:, ::1] steep,
+    const double[:, ::1] borne,
     const double[::1] caused,
     const double[::1] caused_variance,
     double max_drop,
@@ -129,9 +148,8 @@ def press_residents(
     """What a newcomer takes off the performance of N residents, and how far they then are.
 
     Args:
-        slope: (R, at least N) of each one's sensitivity curves.
-        square: (R, at least N) of the slopes.
-        doubt_square: (R, at least N) of their standard deviations.
+        slope: (R, at least N) of each one's sensitivity curves, as ``doubt``, ``steep`` and
+            ``borne`` by ``seat_residents``.
         caused: (R,) points by the newcomer.
         caused_variance: (R,) of that.
         max_drop: Largest slowdown, of the logarithm.
@@ -144,17 +162,18 @@ def press_residents(
         ValueError: A shape is too small.
     """
     cdef Py_ssize_t count = drop.shape[0], width = caused.shape[0], first, some, n, r
-    cdef double c, c_square, v, most
+    cdef double c, v, most, points, share, by_slope, by_doubt
     cdef double[BLOCK] drops
     cdef double[BLOCK] variances
     cdef const double *slopes
-    cdef const double *squares
     cdef const double *doubts
+    cdef const double *steeps
+    cdef const double *before
     if not (
-        slope.shape[0] == square.shape[0] == doubt_square.shape[0] == width
+        slope.shape[0] == doubt.shape[0] == steep.shape[0] == borne.shape[0] == width
         and caused_variance.shape[0] == width
         and deviations.shape[0] == count
-        and min(slope.shape[1], square.shape[1], doubt_square.shape[1]) >= count
+        and min(slope.shape[1], doubt.shape[1], steep.shape[1], borne.shape[1]) >= count
         and min(margin.shape[0], variance.shape[0]) >= count
     ):
         raise ValueError(f"not {count} residents by {width} sources")
@@ -168,14 +187,17 @@ def press_residents(
             memset(variances, 0, sizeof(variances))
             for r in range(width):
                 c, v = caused[r], caused_variance[r]
-                if c == 0 and v == 0:
+                if c <= 0:
                     continue
-                c_square = c * c
-                slopes, squares = &slope[r, first], &square[r, first]
-                doubts = &doubt_square[r, first]
+                slopes, doubts = &slope[r, first], &doubt[r, first]
+                steeps, before = &steep[r, first], &borne[r, first]
                 for n in range(some):
-                    drops[n] += slopes[n] * c
-                    variances[n] += squares[n] * v + doubts[n] * c_square
+                    points = _bent(before[n] + c, steeps[n]) - _bent(before[n], steeps[n])
+                    share = points / c
+                    by_slope = slopes[n] * (share if share < 1.0 else 1.0)
+                    by_doubt = doubts[n] * points
+                    drops[n] += slopes[n] * points
+                    variances[n] += by_slope * by_slope * v + by_doubt * by_doubt
             for n in range(some):
                 most = min(drops[n], max_drop)
                 drop[first + n] = most

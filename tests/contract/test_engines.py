@@ -72,6 +72,9 @@ def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
 
 
 def _local_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
+    def make_engine(state: Path, servers: str) -> Engine:
+        return LocalEngine(state, servers=servers, hastened_seconds=0.25)
+
     def remove_servers(engine: Engine) -> None:
         local = engine.inner if isinstance(engine, FaultyEngine) else engine
         assert isinstance(local, LocalEngine)
@@ -79,9 +82,9 @@ def _local_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> Eng
 
     return EngineHarness(
         directory,
-        lambda state: wrap(lambda: LocalEngine(state, servers="1")),
+        lambda state: wrap(lambda: make_engine(state, "1")),
         ShellPrograms(directory),
-        lambda state: wrap(lambda: LocalEngine(state, servers=ELSEWHERE)),
+        lambda state: wrap(lambda: make_engine(state, ELSEWHERE)),
         remove_servers,
     )
 

@@ -58,3 +58,23 @@ def test_jobs_show_their_progress_and_come_to_their_end(tmp_path: Path) -> None:
         assert "remaining_seconds" not in {m["name"] for m in ended["compress"]["measured"]}
     finally:
         live.kill()
+
+
+def test_paragon_profiles_those_that_are_not_short(tmp_path: Path) -> None:
+    live = LiveManager(tmp_path / "state", "--servers", "2", "--policy", "paragon")
+    live.start()
+    try:
+        live.run("submit", "-f", str(EXAMPLES / "paragon.yaml"))
+
+        def all_have_run(all_: dict[str, dict[str, object]]) -> bool:
+            streams = all_["stream-a"], all_["stream-b"], all_["compute"]
+            return all(w["achieved"] for w in streams) and all_["short"]["phase"] == "completed"
+
+        found = live.wait_for(all_have_run, timeout_seconds=240)
+        assert found["stream-a"]["met"] is False
+        assert "a short job" in live.run("explain", "short")
+        assert "measured" in live.run("explain", "stream-a")
+        live.run("delete", "stream-a", "stream-b", "compute")
+        live.wait_for_all()
+    finally:
+        live.kill()

@@ -4,6 +4,7 @@
 it was told, by key:
 
     report_seconds  how often the engine tells what it measured
+    hastened_seconds  how often it reads what runs while sources rise
     nothing         a file that is empty: where cgroups are looked for, and not found
     cap_bytes       what a profiling copy may write
 
@@ -18,6 +19,7 @@ from pathlib import Path
 
 def hurry(
     report_seconds: float | None = None,
+    hastened_seconds: float | None = None,
     nothing: str | None = None,
     cap_bytes: int | None = None,
 ) -> None:
@@ -25,8 +27,10 @@ def hurry(
     from wharfinger.engines.local import engine  # noqa: PLC0415 - only in the manager's process
     from wharfinger.engines.local.profiling import client  # noqa: PLC0415 - the same
 
-    if report_seconds is not None:
-        hurried = partial(engine.LocalEngine, report_seconds=report_seconds)
+    told = {"report_seconds": report_seconds, "hastened_seconds": hastened_seconds}
+    seconds = {name: value for name, value in told.items() if value is not None}
+    if seconds:
+        hurried = partial(engine.LocalEngine, **seconds)
         setattr(engine, "LocalEngine", hurried)  # noqa: B010 - a class is not assigned to
     if nothing is not None:
         nowhere = Path(nothing)

@@ -24,7 +24,7 @@ from wharfinger.testing.harness import Session
 MEBIBYTE = 1024**2
 
 
-def harness(directory: Path, **options: str | int | None) -> EngineHarness:
+def harness(directory: Path, **options: str | float | None) -> EngineHarness:
     def make_engine(state: Path) -> LocalEngine:
         return LocalEngine(state, **options)  # type: ignore[arg-type]
 
@@ -32,7 +32,7 @@ def harness(directory: Path, **options: str | int | None) -> EngineHarness:
 
 
 @contextmanager
-def session(directory: Path, **options: str | int | None) -> Iterator[Session]:
+def session(directory: Path, **options: str | float | None) -> Iterator[Session]:
     """An engine on ``directory/state``; afterwards nothing of it may be left."""
     gc.collect()  # Else what earlier tests left may be closed, or its number given out, meanwhile.
     before = descriptors()

@@ -12,6 +12,7 @@ from math import exp, hypot, log, sqrt
 import numpy as np
 
 from wharfinger.classification.axis import Axis, axes_between, value_on
+from wharfinger.classification.paces import Paces, paces
 from wharfinger.classification.platforms import (
     ByAllocation,
     PlatformRow,
@@ -222,6 +223,11 @@ class Classifier:
         further = sum(len(row) for row in measurements.further.values())
         servers = self._changes(Aspect.SCALE_OUT, measurements, type_)
         platforms, by_allocation = self._platforms(measurements, type_)
+        platform, known = measurements.platform, self._paces(measurements, type_)
+        if known is not None and len(known.measured) > 1 and set(curves) == {Quantity.RATE}:
+            platform = known.best_known
+            curves[Quantity.RATE] = _moved(curves[Quantity.RATE], measurements, known)
+            platforms = known.relative_to(platform)
         scores = len(measurements.tolerated) + len(measurements.caused)
         return Classification(
             estimator=estimator.name,
@@ -232,7 +238,7 @@ class Classifier:
             caused=made.scores(Aspect.CAUSED, measurements.caused, type_),
             total=measurements.total,
             measured=sum(map(len, rows.values())) + further + scores,
-            platform=measurements.platform,
+            platform=platform,
             platforms=platforms,
             servers={int(count): change for count, change in servers.items()},
             held_below_seconds=bound.below_seconds if bound and held else None,
@@ -256,6 +262,14 @@ class Classifier:
         changes = row.changes(recommender, max(errors, default=0.0))
         cpu = observed.reference.configuration.cpu_millicpus
         return {platform: ratio_at(row, cpu) for platform, row in changes.items()}, changes
+
+    def _paces(self, measurements: Measurements, type_: WorkloadType | None) -> Paces | None:
+        """Performance by platform where columns are platforms alone; ``None`` = unknown."""
+        recommender = self.classifications.recommender(Aspect.HETEROGENEITY, type_)
+        if recommender is None or has_allocations(recommender.matrix.columns):
+            return None
+        observed = _observations(measurements, Aspect.HETEROGENEITY, type_)
+        return paces(recommender, observed.along(Aspect.HETEROGENEITY))
 
     def _changes(
         self, kind: Aspect, measurements: Measurements, type_: WorkloadType | None
@@ -341,6 +355,19 @@ class Classifier:
             shape = self.shape(type_)
             entries[nearest] = value * shape.at(nearest).mean / shape.at(cpu).mean
         return entries
+
+
+def _moved(curve: Curve, measurements: Measurements, known: Paces) -> Curve:
+    """A curve of the platform where copies ran, as on the one that is known best."""
+    observed = _observations(measurements, Aspect.HETEROGENEITY, None)
+    cpu, here = observed.reference.configuration.cpu_millicpus, known.on(known.best_known)
+    level = here.mean / curve.at(cpu).mean
+    points = {
+        c: Estimate(point.mean * level, point.std)
+        for c, point in zip(curve.cpu_millicpus, curve.estimates, strict=True)
+    }
+    points = dict(sorted((points | {cpu: here}).items()))
+    return Curve(tuple(points), tuple(points.values()))
 
 
 def _held(

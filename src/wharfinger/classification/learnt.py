@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import hypot, log, prod
 
 from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow, corrected
-from wharfinger.model.configuration import Configuration
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.performance import PROXIES, Quantity, as_performance
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.workload import Workload
@@ -79,6 +79,10 @@ def learn(
             suffix = "/latency" if quantity is Quantity.LATENCY else ""
             new = UtilityRow(group, workload.type, entries)
             made[Aspect.SCALE_UP] = _with_row(made, Aspect.SCALE_UP, name + suffix, new)
+    across = _across_platforms(measurements)
+    if len(across) >= MIN_ENTRIES:
+        new = UtilityRow(group, workload.type, across)
+        made[Aspect.HETEROGENEITY] = _with_row(made, Aspect.HETEROGENEITY, name, new)
     scored = {Aspect.TOLERATED: measurements.tolerated, Aspect.CAUSED: measurements.caused}
     for kind, scores in scored.items():
         valid = {str(s): e for s, e in scores.items() if not e.censored or e.value >= MAX_POINTS}
@@ -86,6 +90,24 @@ def learn(
             new = UtilityRow(group, workload.type, valid)
             made[kind] = _with_row(made, kind, name, new)
     return made
+
+
+def _across_platforms(measurements: Measurements) -> dict[str, Entry]:
+    """By platform, with the allocation that was measured on most of them; empty = on one only.
+
+    Latencies and what several servers did together say nothing of a platform.
+    """
+    best: dict[str, Entry] = {}
+    for quantity in (Quantity.RATE, Quantity.THROUGHPUT):
+        for cpu, entry in measurements.performance.get(quantity, {}).items():
+            entries = {measurements.platform: entry} if measurements.platform else {}
+            for run in measurements.further.get(quantity, ()):
+                if run.setting == Setting(run.setting.platform, Configuration(cpu)):
+                    entries[run.setting.platform] = run.entry
+            entries = {name: each for name, each in entries.items() if each.value > 0}
+            if len(entries) > max(1, len(best)):
+                best = entries
+    return best
 
 
 def _with_row(matrices: Matrices, kind: Aspect, name: str, new: UtilityRow) -> UtilityMatrix:

@@ -82,13 +82,15 @@ class JointPlanner:
         if not worth:
             return Profiling(self._no_room(view))
         platform = view.platforms[view.platform[row]]
-        alike, others = _places(row, worth, room, view)
+        alike, others = _places(row, worth, np.argsort(-room, kind="stable"), room, view)
         able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
         counts = range(1, min(len(alike), able, MAX_SERVERS) + 1)
         sizes = [Configuration(cpu) for cpu in worth]
         most = {name: int(room[at]) for name, at in others.items()}
         elsewhere = max(1, int(self._needs.idle_share * int(room.sum()) / worth[0]))
-        possible = Possible(platform, sizes, most, counts, self._sources, elsewhere)
+        # With one server everyone is a neighbor: whom it bears has to be known before it starts.
+        injected = SOURCES_INJECTED if len(view.names) == 1 else self._needs.sources
+        possible = Possible(platform, sizes, most, counts, self._sources, elsewhere, injected)
         runs = joint_plan(self._made, possible, workload.type)
         own, further = list[Setting](), list[FurtherRun]()
         for setting in (run.setting for run in runs):
@@ -126,11 +128,13 @@ class JointPlanner:
         workload, needs = request.workload, self._needs
         cpu = request.reserved(view.capabilities).cpu_millicpus
         cpu = max(cpu, MIN_MILLICPUS) if view.capabilities.fractional_cpu else cpu
-        row = int(np.argmax(room)) if room.size else 0
+        row = int(_quietest_first(room, view)[0]) if room.size else 0
+        if room.size and room[row] < cpu:
+            row = int(np.argmax(room))
         if not room.size or room[row] < cpu:
             return Profiling(self._no_room(view, cpu))
         platform = view.platforms[view.platform[row]]
-        _, others = _places(row, [cpu], room, view)
+        _, others = _places(row, [cpu], _quietest_first(room, view), room, view)
         most = int(needs.idle_share * int(room.sum()) / cpu) - 1
         made, type_, pair = self._made, workload.type, [Configuration(cpu)]
         across = made.recommender(Aspect.HETEROGENEITY, type_)
@@ -218,20 +222,28 @@ class JointPlanner:
 
 
 def _places(
-    row: int, worth: Sequence[int], room: NDArray[np.int64], view: View
+    row: int,
+    worth: Sequence[int],
+    order: NDArray[np.intp],
+    room: NDArray[np.int64],
+    view: View,
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-    """Servers of the platform at ``row``, itself first; of each platform the row with most room.
+    """Servers of the platform at ``row``, itself first; of each platform the first row in order.
 
     The first hold the largest of the allocations ``worth`` a run, the second one of them at least.
     """
     here = view.platform[row]
-    free = np.flatnonzero(room >= worth[0])
-    free = free[np.argsort(-room[free], kind="stable")]
+    free = order[room[order] >= worth[0]]
     same = free[(view.platform[free] == here) & (room[free] >= worth[-1]) & (free != row)]
     others: dict[str, int] = {}
     for at in free.tolist():
         others.setdefault(view.platforms[view.platform[at]], at)
     return tuple(view.names[at] for at in (row, *same.tolist())), others
+
+
+def _quietest_first(room: NDArray[np.int64], view: View) -> NDArray[np.intp]:
+    """Rows, those without residents first, then those with most room: residents slow a copy."""
+    return np.lexsort((-room, view.residents > 0))
 
 
 def _apart(
@@ -305,6 +317,7 @@ class Possible:
         platforms: Others, and how much CPU a run there can have, in thousandths.
         servers: How many of the reference platform may be taken at once, 1 among them.
         elsewhere: On how many other platforms it is run, side by side; published: 1 (Quasar 3.2).
+        injected: How many of the sources are, at most; published: 2.
     """
 
     reference: str
@@ -313,6 +326,7 @@ class Possible:
     servers: Sequence[int] = (1,)
     sources: Sequence[SharedResource] = ()
     elsewhere: int = 1
+    injected: int = SOURCES_INJECTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,10 +352,10 @@ def joint_plan(
     pair = _pair(made.recommender(Aspect.SCALE_UP, type_), possible.configurations, rng)
     reference = Setting(possible.reference, pair[0])
     sources = possible.sources
-    if len(sources) > SOURCES_INJECTED:
+    if len(sources) > (most := min(possible.injected, SOURCES_INJECTED)):
         tolerated = made.recommender(Aspect.TOLERATED, type_)
         names = [str(source) for source in sources]
-        sources = list(map(SharedResource, _telling(tolerated, names, SOURCES_INJECTED, rng)))
+        sources = list(map(SharedResource, _telling(tolerated, names, most, rng))) if most else []
     runs = [PlannedRun(reference, tuple(sources))]
     runs += [PlannedRun(Setting(possible.reference, other)) for other in pair[1:]]
     scale_out = made.recommender(Aspect.SCALE_OUT, type_)

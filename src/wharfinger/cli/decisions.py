@@ -127,8 +127,9 @@ def _ranked(candidate: Record, decision: Record) -> str:
     if candidate is chosen:
         taken = decision["accepted"] and decision["decided_at"]
         return "chosen" if taken else "would be chosen"
-    if _of(candidate, "kept_probability") < _of(chosen, "kept_probability") - _SAME:
-        return "could be, but is less likely to keep the target"
+    likely, most = (_of(one, "kept_probability") for one in (candidate, chosen))
+    if likely < most - _SAME:
+        return f"could be, but keeps the target with {likely:.0%} probability, not {most:.0%}"
     if decision["reason"] == "will-miss" and (
         _of(candidate, "predicted_pace") < _of(chosen, "predicted_pace") - _SAME
     ):

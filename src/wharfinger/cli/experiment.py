@@ -10,10 +10,10 @@ from wharfinger.cli import comparison
 from wharfinger.cli.options import add_option, add_output, refuse
 from wharfinger.cli.output import Record, column, show, table
 from wharfinger.cli.progress import Progress, ended_in_order
-from wharfinger.cli.readers import whole
+from wharfinger.cli.readers import number, whole
 from wharfinger.errors import InvalidInput
 
-_SOME_TAKE = ("--tables", "--servers", "--workloads", "--regime")
+_SOME_TAKE = ("--tables", "--servers", "--workloads", "--scale", "--regime")
 _RUN_ONLY = ("--out", "--force", "--repeats", "--seed", "--processes", *_SOME_TAKE)
 _WIDTH = 100
 
@@ -32,6 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--processes P", words, read=whole(1))
     add("--servers N", "run: of the simulated cluster (default: the experiment's)", read=whole(1))
     add("--workloads N", "run: in one run (default: the experiment's)", read=whole(1))
+    words = "run: factor of servers, workloads and arrivals together (default: the experiment's)"
+    add("--scale F", words, read=number(0.0001, 1000, "a factor from 0.0001 to 1000"))
     add("--tables DIR", "run: measured tables, for the experiments that need some", read=Path)
     add("--regime R", "run: calibration of the physics (default: the experiment's)")
     add_output(parser)

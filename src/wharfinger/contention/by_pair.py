@@ -10,7 +10,7 @@ matrices.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import exp, log
 from typing import ClassVar
@@ -190,14 +190,16 @@ class PairAssessment(Assessment):
         return Inflicted(shortfall, rows.kept[:residents, 0] - drop, variance)
 
     def residents_loss(self) -> ResidentsLoss:
-        """Of those with a profile in the newcomer's basis."""
+        """Of those with a profile in the newcomer's basis; and the risk of not fitting."""
         rows, residents, inflicted = self._rows, len(self._rows.names), self.inflicted
         before, before_variance, kept = rows.kept[:residents, :3].T
         drop = before - inflicted.performance
         server = rows.server[:residents]
-        return residents_loss(
+        loss = residents_loss(
             before - kept, before_variance, drop, inflicted.variance, server, self._servers
         )
+        # Where two turn out not to fit, one of them has to go.
+        return replace(loss, targets=loss.targets + self.unfit)
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None

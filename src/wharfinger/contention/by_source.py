@@ -6,8 +6,10 @@ more for every source, no workload is slowed beyond its tolerance; among those s
 the least ‖D1 + D2‖₁ wastes the least tolerance. Scores are uncertain: D must hold with the stated
 confidence.
 
-The slowdown is read off the sensitivity curve: a line through the tolerated score, where 5% of
-performance is lost. Variances are added.
+The slowdown is read off the sensitivity curve, of which one point is known: at the tolerated score
+5% of performance are lost. Beyond it is a line through that point. Below it, it falls with the
+square: such curves are flat until the resource is short (``source_residents.bent``). Variances are
+added.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.contention.rows import close_up, doubled, grown
-from wharfinger.contention.source_residents import SourceResidents
+from wharfinger.contention.source_residents import SourceResidents, bend, bent
 from wharfinger.core.seams.contention import (
     Array,
     Assessment,
@@ -213,7 +215,9 @@ class SourceAssessment(Assessment):
                 continue
             score, at = max(tolerated.mean, settings.min_score), _AT[source]
             slope = -log(1 - settings.drop_at_tolerated) / score
-            add_drop(caused[at], caused_variance[at], slope, score, tolerated.std, drop, variance)
+            pressed, steep = bent(caused[at], score), bend(caused[at], score)
+            doubt = caused_variance[at] * steep**2
+            add_drop(pressed, doubt, slope, score, tolerated.std, drop, variance)
         np.minimum(drop, settings.max_drop, out=drop)
         np.minimum(variance, settings.max_variance, out=variance)
         return LogEstimates(drop, variance)

@@ -24,6 +24,28 @@ MOST = 100.0
 _LEAST = LEAST_STD**2
 
 
+def bent(points: Array, score: Array | float) -> Array:
+    """The points of a line that costs as much as these do on the sensitivity curve.
+
+    Below the tolerated score the loss falls with the square, beyond it is on the line. Programs
+    hardly suffer until a resource is short: a line from 0 adds up to a loss that nobody suffers,
+    once several neighbors press a little on each of several sources.
+
+    >>> bent(np.array([0.0, 10.0, 40.0, 80.0]), 40.0).tolist()
+    [0.0, 2.5, 40.0, 80.0]
+    """
+    return np.asarray(points * np.minimum(points / score, 1.0))
+
+
+def bend(points: Array, score: Array | float) -> Array:
+    """How steep that is, at most as the line: of small changes of the points.
+
+    >>> bend(np.array([0.0, 10.0, 40.0, 80.0]), 40.0).tolist()
+    [0.0, 0.5, 1.0, 1.0]
+    """
+    return np.asarray(np.minimum(2.0 * points / score, 1.0))
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     """What was read of a resident: (4, R), as ``seat_residents`` takes it."""
@@ -46,12 +68,13 @@ class SourceResidents:
         self._per_point, self._min_score = -log(1 - drop_at_tolerated), min_score
         self._max_drop = max_drop
         self._waiting: dict[int, Sequence[Resident]] = {}
-        # By resident: its server's row; by source slopes, and squares of slopes and their doubts;
-        # how far it is above what it must keep, with its variance, and how surely.
+        # By resident: its server's row; by source its curves, as the kernels have them; how far it
+        # is above what it must keep, with its variance, and how surely.
         self._server = np.zeros(0, dtype=np.int64)
         self._slope = np.zeros((len(SOURCES), 0))
-        self._square = np.zeros((len(SOURCES), 0))
-        self._doubt_square = np.zeros((len(SOURCES), 0))
+        self._doubt = np.zeros((len(SOURCES), 0))
+        self._steep = np.zeros((len(SOURCES), 0))
+        self._borne = np.zeros((len(SOURCES), 0))
         self._margin, self._variance, self._before = np.zeros(0), np.zeros(0), np.zeros(0)
         self._moved: list[int] = []
         self._known: list[dict[int, _Known]] = []
@@ -80,8 +103,9 @@ class SourceResidents:
         """What all residents of each server lose to one that causes this; (R,) by source."""
         self._read()
         drop, deviations = np.empty(self._count), np.empty(self._count)
-        given = self._slope, self._square, self._doubt_square, caused, variance, self._max_drop
-        press_residents(*given, self._margin, self._variance, drop, deviations)
+        curves = self._slope, self._doubt, self._steep, self._borne
+        given = caused, variance, self._max_drop
+        press_residents(*curves, *given, self._margin, self._variance, drop, deviations)
         targets, performance = np.zeros(servers), np.zeros(servers)
         after = normal_below(deviations)
         sum_losses(self._before, after, drop, self._server, targets, performance)
@@ -122,7 +146,7 @@ class SourceResidents:
             heappush(self._free, slot)
             self._server[slot] = -1
             self._margin[slot], self._variance[slot] = 0.0, _LEAST
-        for array in (self._slope, self._square, self._doubt_square):
+        for array in (self._slope, self._doubt, self._steep, self._borne):
             array[:, self._rows_of[row]] = 0.0
         self._moved += self._rows_of[row]
         self._rows_of[row] = []
@@ -134,17 +158,18 @@ class SourceResidents:
         self._known[row] = {each.uid: one for each, one in zip(residents, known, strict=True)}
         scores = np.array([one.scores for one in known])
         count = len(known)
-        slope, doubt = np.empty((count, len(SOURCES))), np.empty((count, len(SOURCES)))
+        curves = np.empty((4, count, len(SOURCES)))
         drop, variance, unspent = np.empty(count), np.empty(count), np.empty((2, len(SOURCES)))
         constants = self._per_point, self._min_score, self._max_drop
-        seat_residents(scores, *constants, slope, doubt, drop, variance, unspent)
+        seat_residents(scores, *constants, *curves, drop, variance, unspent)
         self._unspent[:, :, row] = unspent
         seated = [at for at, each in enumerate(residents) if not each.best_effort]
         slots = self._take(row, len(seated))
         for slot, at in zip(slots, seated, strict=True):
             standing = Standing.of(residents[at])
-            self._slope[:, slot], self._square[:, slot] = slope[at], slope[at] ** 2
-            self._doubt_square[:, slot] = doubt[at] ** 2
+            arrays = self._slope, self._doubt, self._steep, self._borne
+            for array, of_each in zip(arrays, curves, strict=True):
+                array[:, slot] = of_each[at]
             self._margin[slot] = standing.alone - drop[at] - standing.kept
             self._variance[slot] = standing.variance + variance[at] + _LEAST
         self._moved += slots
@@ -157,8 +182,9 @@ class SourceResidents:
         size = doubled(len(self._server), self._count)
         self._server = grown(self._server, size, fill=-1)
         self._slope = grown(self._slope, len(SOURCES), size)
-        self._square = grown(self._square, len(SOURCES), size)
-        self._doubt_square = grown(self._doubt_square, len(SOURCES), size)
+        self._doubt = grown(self._doubt, len(SOURCES), size)
+        self._steep = grown(self._steep, len(SOURCES), size)
+        self._borne = grown(self._borne, len(SOURCES), size)
         self._margin, self._before = grown(self._margin, size), grown(self._before, size)
         self._variance = grown(self._variance, size, fill=_LEAST)
         self._rows_of[row] = [heappop(self._free) for _ in range(count)]

@@ -100,8 +100,9 @@ class ProbeWorkload:
         number: Counts the probes of one start.
         tolerance: How far performance may drop, as a share of that before; a source is withdrawn
             before it drops further.
-        server: Where a copy of the workload, as it is now, is probed in its place; empty = itself,
-            where it runs.
+        server: Where a copy of the workload is probed in its place: as it is now where the engine
+            ``clones``, else one that begins anew (``copies_running``); empty = itself, where it
+            runs.
     """
 
     key: str

@@ -204,7 +204,7 @@ class Core:
 
     def measured(self, record: WorkloadRecord) -> Measurements | None:
         """All measurements of a workload, from before it ran and since."""
-        return self.policy.adaptation.measured(record)
+        return self.policy.adaptation.measured(record, self._residents.platform_of(record))
 
     def preview(self, workload: Workload, now: float) -> list[Decision]:
         """What would be decided, on a copy of the state, if it were submitted or tried now."""

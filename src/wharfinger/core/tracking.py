@@ -6,7 +6,7 @@ from enum import StrEnum
 from wharfinger.model.allocation import Placement
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry, Measurements
+from wharfinger.model.profile import Entry, Estimate, Measurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,15 @@ class LevelTracking:
         noise: Standard deviation of one measurement of that.
         below: Sum of what was below the level beyond the allowance, in standard deviations;
             ``above`` likewise.
-        away: The measurements since one of both sums is not 0, as logarithms.
+        away: The measurements since one of both sums is not 0, as logarithms; the first of them was
+            at ``away_since``.
         cpu_millicpus: With which it has this level.
         doubt: Standard deviation by which its level may have moved since, because its CPU or its
             neighbors changed; 0 = they have not.
         changed_at: When it was last found at another level; ``shift`` is by how much, of the
-            logarithm.
+            logarithm. It was there first at ``changes_since``.
+        slowdown: What its neighbors were predicted to leave of its performance at this level;
+            ``None`` = unknown.
     """
 
     mean: float
@@ -66,6 +69,9 @@ class LevelTracking:
     doubt: float = 0.0
     changed_at: float | None = None
     shift: float = 0.0
+    away_since: float | None = None
+    changes_since: float | None = None
+    slowdown: Estimate | None = None
 
 
 class ProbeCause(StrEnum):

@@ -30,6 +30,7 @@ class Arguments:
     tables: Path | None = None
     servers: int | None = None
     workloads: int | None = None
+    scale: float | None = None
     regime: str | None = None
 
     @property

@@ -8,7 +8,7 @@ by seed. Fates are written to files by the process that makes the run: they woul
 import dataclasses
 import gzip
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,18 @@ JOB_COLUMNS = ("case", "policy", "seed", *(each.name for each in dataclasses.fie
 class RunGroup:
     """Policies that run on the same draws, and what is kept of their runs.
 
-    ``specs`` differ in policy alone; series are kept of the first seed only. ``fields`` are those
+    ``specs`` differ in policy alone; series are kept of the first seed only, and recorded of others
+    with ``all_series``, for ``derived``. ``ratios`` are of a number to that of another policy with
+    the same seed, by key: the number's key, and the policy. ``fields`` are those
     of fates whose values are kept, ``derived`` numbers to add to the summary, by module functions.
     """
 
     name: str
     specs: Sequence[RunSpec]
     fields: tuple[str, ...] = ()
-    derived: Mapping[str, Callable[[Outcome], float]] = field(default_factory=dict)
+    derived: Mapping[str, Callable[[Outcome], float | None]] = field(default_factory=dict)
+    all_series: bool = False
+    ratios: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,7 +127,11 @@ def compare(
         WharfingerError: A run failed; the message says which.
     """
     specs = [
-        (replace(group, specs=()), replace(spec, seed=spec.seed + k, series=spec.series and k == 0))
+        (
+            replace(group, specs=()),
+            replace(spec, seed=spec.seed + k, series=spec.series and (k == 0 or group.all_series)),
+            k == 0,
+        )
         for group in groups
         for spec in group.specs
         for k in range(repeats)
@@ -131,16 +139,15 @@ def compare(
     if fates is not None:
         fates.mkdir()
     tasks = [
-        _Task(run, group, spec, fates and fates / f"{number:06d}.csv.gz")
-        for number, (group, spec) in enumerate(specs)
+        _Task(run, group, spec, fates and fates / f"{number:06d}.csv.gz", is_first)
+        for number, (group, spec, is_first) in enumerate(specs)
     ]
     kept = iter(parallel.each(_run, tasks, _name, processes, progress))
-    return [
-        summarise(
-            _bounded([(spec.policy, [next(kept) for _ in range(repeats)]) for spec in group.specs])
-        )
-        for group in groups
-    ]
+    found: list[Comparison] = []
+    for group in groups:
+        runs = [(spec.policy, [next(kept) for _ in range(repeats)]) for spec in group.specs]
+        found.append(summarise(_with_ratios(_bounded(runs), group.ratios)))
+    return found
 
 
 _Runs = list[tuple[str, list[KeptRun]]]
@@ -159,6 +166,20 @@ def _bounded(runs: _Runs) -> _Runs:
     return runs
 
 
+def _with_ratios(runs: _Runs, ratios: Mapping[str, tuple[str, str]]) -> _Runs:
+    by_policy = dict(runs)
+
+    def numbers(run: KeptRun, at: int) -> Iterator[tuple[str, float | None]]:
+        for key, (of, over) in ratios.items():
+            own, other = run.summary.get(of), by_policy[over][at].summary.get(of)
+            yield key, own / other if own is not None and other else None
+
+    return [
+        (n, [replace(r, summary={**r.summary, **dict(numbers(r, at))}) for at, r in enumerate(own)])
+        for n, own in runs
+    ]
+
+
 def _worth(run: KeptRun) -> tuple[float, ...]:
     return tuple(run.summary.get(key) or 0.0 for key in ("qos_kept_fraction", "performance_mean"))
 
@@ -172,6 +193,7 @@ class _Task:
     group: RunGroup
     spec: RunSpec
     fates: Path | None
+    is_first: bool
 
 
 def _name(task: _Task) -> str:
@@ -185,7 +207,8 @@ def _run(task: _Task) -> KeptRun:
         head = [task.group.name, task.spec.policy, outcome.seed]
         values = ([getattr(fate, name) for name in JOB_COLUMNS[3:]] for fate in outcome.fates)
         write_rows(task.fates, [head + each for each in values])
-    return kept_of(outcome, task.group)
+    kept = kept_of(outcome, task.group)
+    return kept if task.is_first else replace(kept, series=None)
 
 
 def kept_of(outcome: Outcome, group: RunGroup) -> KeptRun:

@@ -326,16 +326,19 @@ def _server_axis(axes: "Axes", groups: Sequence[str]) -> None:
     axes.set_ylabel("servers")
 
 
-def cores(series: Mapping[str, Series], title: str) -> "Figure":
-    """CPUs required, allocated and used over time, one panel per policy."""
-    most = max(max(one.required_cpus.max(), one.allocated_cpus.max()) for one in series.values())
+def cores(series: Mapping[str, Series], title: str, *, ideal: bool = False) -> "Figure":
+    """CPUs required, allocated and used over time, one panel per policy.
+
+    With ``ideal`` the first are those required if nobody had waited or been slowed.
+    """
+    needed = {name: one.ideal_cpus if ideal else one.required_cpus for name, one in series.items()}
+    most = max(max(needed[name].max(), one.allocated_cpus.max()) for name, one in series.items())
     with _over_time(series, title, 2.1) as (figure, panels, seconds):
         for axes, (name, one) in zip(panels, series.items(), strict=True):
             axes.set(title=name, ylabel="CPUs", ylim=(0, most * 1.08))
             times = np.repeat(one.edges, 2)[1:-1] / seconds
             used, allocated, required = (
-                np.repeat(each, 2)
-                for each in (one.used_cpus, one.allocated_cpus, one.required_cpus)
+                np.repeat(each, 2) for each in (one.used_cpus, one.allocated_cpus, needed[name])
             )
             dashed: dict[str, Any] = {"linewidth": 1.4, "linestyle": (0, (2, 1.2))}
             axes.plot(times, required, color="black", label="required", **dashed)

@@ -6,12 +6,21 @@
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments.ground_truth import GroundTruthStudy
 from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
+from wharfinger.experiments.paragon_accounting import PARAGON_ACCOUNTING
+from wharfinger.experiments.paragon_decisions import PARAGON_FIGURE9, PARAGON_FIGURE14
 from wharfinger.experiments.paragon_figure5 import PARAGON_FIGURE5
+from wharfinger.experiments.paragon_figure12 import PARAGON_FIGURE12
 from wharfinger.experiments.paragon_figures import (
     PARAGON_FIGURE8,
     PARAGON_FIGURE13,
     PARAGON_FIGURE16,
 )
+from wharfinger.experiments.paragon_over_time import (
+    PARAGON_FIGURE10,
+    PARAGON_FIGURE11,
+    PARAGON_FIGURE15,
+)
+from wharfinger.experiments.paragon_short_jobs import PARAGON_SHORT_JOBS
 from wharfinger.experiments.paragon_table1 import PARAGON_TABLE1
 from wharfinger.experiments.paragon_table3 import PARAGON_TABLE3
 from wharfinger.experiments.paragon_table4 import PARAGON_TABLE4
@@ -21,6 +30,7 @@ from wharfinger.experiments.quasar_figure2 import QUASAR_FIGURE2
 from wharfinger.experiments.run_experiments import (
     DO_NO_HARM,
     MEASURED_GAVEL,
+    MEASURED_TABLES,
     PAPERS_SCENARIOS,
     PARAGON_FIGURE2,
 )
@@ -35,14 +45,23 @@ _ALL: tuple[Experiment, ...] = (
     IBENCH_FIGURE54,
     PHYSICS_MATRICES,
     MEASURED_GAVEL,
+    MEASURED_TABLES,
     DO_NO_HARM,
     PARAGON_TABLE1,
     PARAGON_TABLE3,
     PARAGON_TABLE4,
     PARAGON_FIGURE5,
     PARAGON_FIGURE8,
+    PARAGON_FIGURE9,
+    PARAGON_FIGURE10,
+    PARAGON_FIGURE11,
+    PARAGON_FIGURE12,
     PARAGON_FIGURE13,
+    PARAGON_FIGURE14,
+    PARAGON_FIGURE15,
     PARAGON_FIGURE16,
+    PARAGON_SHORT_JOBS,
+    PARAGON_ACCOUNTING,
 )
 EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in _ALL}
 

@@ -84,7 +84,7 @@ def write(
 def command(experiment: Experiment, arguments: Arguments, tables: str | None) -> str:
     """The shell command that repeats it, with the path of its tables, if any."""
     words = ["wharfinger", "experiment", "run", experiment.name]
-    options = ("repeats", "seed", "tables", "servers", "workloads", "regime")
+    options = ("repeats", "seed", "tables", "servers", "workloads", "scale", "regime")
     values = {name: getattr(arguments, name) for name in options} | {"tables": tables}
     for name, value in values.items():
         if value is not None:

@@ -1,5 +1,6 @@
 """The experiments with policies, as data: see ``runs.py`` for the form."""
 
+from dataclasses import replace
 from statistics import fmean
 
 from wharfinger.experiments.runs import Figure, Published, RunExperiment, RunMeasure
@@ -193,5 +194,24 @@ MEASURED_GAVEL = RunExperiment(
     ),
     notes=(
         "autoscale was not run: it scales services with their load, and the tables have none.",
+    ),
+)  # fmt: skip
+
+MEASURED_TABLES = replace(
+    MEASURED_GAVEL,
+    name="measured-tables",
+    about="paragon, quasar, baselines and the oracle on several measured clusters, side by side",
+    source="measurements of Gavel (OSDI 2020) and Pitot (MLSys 2025); nothing was published",
+    policies=(
+        "oracle", "paragon", "quasar", "heterogeneity-oblivious", "interference-oblivious",
+        "least-loaded", "random",
+    ),
+    measures=(*MEASURED_GAVEL.measures, RunMeasure("unfinished", "workloads")),
+    repeats=3,
+    label="{scenario}",
+    figures=(Figure("bars", "kept", "Targets kept", of="qos_kept_fraction", label="share"),),
+    notes=(
+        ("--tables names a directory of directories of tables, such as gavel and pitot "
+        "(benchmarks/pitot_tables.py makes the latter): each is run at each load."),
     ),
 )  # fmt: skip

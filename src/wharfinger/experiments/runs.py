@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.errors import InvalidInput
-from wharfinger.experiments import plots
+from wharfinger.experiments import paragon_plots, plots
 from wharfinger.experiments.base import Arguments, Context, ExperimentResult, ResultRow
 from wharfinger.experiments.comparison import Compared, Comparison, RunGroup, compare
 from wharfinger.experiments.statistics import CONFIDENCE, MeanInterval
-from wharfinger.experiments.workspace import INPUTS, Workspace, file_name
-from wharfinger.simulator.results.outcome import Outcome
+from wharfinger.experiments.workspace import Workspace, file_name
+from wharfinger.model.arrays import Array
+from wharfinger.simulator.results.outcome import Outcome, Series
 from wharfinger.simulator.run import RunSpec
 from wharfinger.simulator.scenario.population import class_counts
 from wharfinger.simulator.scenario.scenario_files import load_scenario, shipped
@@ -36,21 +37,36 @@ HARM = 0.01
 """A point: what a policy may do worse than the better of the baselines."""
 HARMED = {"qos_kept_fraction": 1, WHOLE: 1, "unfinished": -1}
 """In these numbers; -1 = lower is better. What never ran performs at 0."""
-SERIES = {"utilization": plots.utilization, "cores": plots.cores, "latency": plots.latency}
+SERIES: "Mapping[str, Callable[[Mapping[str, Series], str], mpl.Figure]]" = {
+    "utilization": plots.utilization,
+    "cores": plots.cores,
+    "ideal-cores": partial(plots.cores, ideal=True),
+    "performance": paragon_plots.performance,
+    "after-change": paragon_plots.after_change,
+    "latency": plots.latency,
+}
 """Kinds of figures of the cluster over time."""
+VALUES: "Mapping[str, Callable[[Mapping[str, Array], str, str], mpl.Figure]]" = {
+    "ranked": plots.ranked,
+    "breakdown": paragon_plots.breakdown,
+}
+"""Kinds of figures of a field of each workload's fate."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunMeasure:
     """A number of each run, by its key in the report; ``of`` computes one that is not there.
 
-    ``better``: 1 = higher is better, -1 = lower; 0 = neither.
+    ``better``: 1 = higher is better, -1 = lower; 0 = neither. ``series``: ``of`` reads those of the
+    outcome. ``over``: it is the ratio of a number, by key, to that of a policy with the same seed.
     """
 
     key: str
     unit: str = "fraction"
     better: int = 0
-    of: Callable[[Outcome], float] | None = None
+    of: Callable[[Outcome], float | None] | None = None
+    series: bool = False
+    over: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +88,12 @@ class Figure:
     are drawn in one picture.
 
     Attributes:
-        kind: ``"ranked"``: a field of each workload's fate, from worst to best. ``"bars"``: a
-            measure's means, with the published ones. ``"utilization"``: a heat map of servers
-            over time. ``"cores"``: CPUs over time. ``"latency"``: over its bound.
+        kind: ``"ranked"``: a field of each workload's fate, from worst to best. ``"breakdown"``: a
+            loss, by how many lose how much. ``"bars"``: a measure's means, with the published
+            ones. ``"utilization"``: a heat map of servers over time. ``"cores"``: CPUs over time;
+            ``"ideal-cores"``: those required had nobody been slowed. ``"performance"``: of those
+            that run, over time; ``"after-change"``: since a phase began. ``"latency"``: over its
+            bound.
         of: The field, or the measure.
         scenarios: A pattern of names.
         policies: Empty = all.
@@ -162,7 +181,9 @@ class RunExperiment:
     def takes(self) -> frozenset[str]:
         """The options for the cluster's size, and those that its scenarios need."""
         needed = {"regime": self.regimes, "tables": self._on_tables}
-        return frozenset({"servers", "workloads"} | {name for name, on in needed.items() if on})
+        return frozenset(
+            {"servers", "workloads", "scale"} | {name for name, on in needed.items() if on}
+        )
 
     @property
     def _on_tables(self) -> bool:
@@ -175,15 +196,19 @@ class RunExperiment:
         if self._on_tables:
             self._tables(arguments.tables)
 
-    def _tables(self, directory: Path | None) -> Path:
+    def _tables(self, directory: Path | None) -> dict[str, Path]:
+        """Directories of tables by name: those in the given one, or ``""`` for itself."""
         if directory is None:
             raise InvalidInput(
                 f"{self.name} needs --tables DIR, with isolated.csv (workload,platform,performance)"
                 " and pairs.csv (platform,workload,beside,performance), as docs/scenarios.md says; "
                 "no data are shipped"
             )
-        read_tables(directory)
-        return directory
+        inside = {} if (directory / ISOLATED).exists() else _holding(directory)
+        found = inside or {"": directory}
+        for each in found.values():
+            read_tables(each)
+        return found
 
     def run(self, context: Context) -> ExperimentResult:
         """Each policy in each case with each seed."""
@@ -215,7 +240,8 @@ class RunExperiment:
         names_shipped = list(shipped())
         # A pattern without a match is a file.
         matching = (fnmatch.filter(names_shipped, each) or [each] for each in self.scenarios)
-        names = dict.fromkeys(name for group in (*matching, self.documents) for name in group)
+        documents = self._documents(arguments)
+        names = dict.fromkeys(name for group in (*matching, documents) for name in group)
         regimes = (arguments.regime,) if arguments.regime else self.regimes or ("",)
         return [Case(name, regime) for regime in regimes for name in names]
 
@@ -227,14 +253,28 @@ class RunExperiment:
         return names
 
     def _files(self, space: Workspace, arguments: Arguments) -> dict[str, str]:
-        place = ""
+        places = {"": ""}
         if self._on_tables:
-            files = (ISOLATED, PAIRS, SCALE_OUT, GROUPS)
-            tables = space.read(self._tables(arguments.tables), files)
-            place = f"../{INPUTS}" if tables.name == INPUTS else str(tables)
-        # Any string of JSON is one of YAML.
-        texts = {n: text.replace(TABLES, json.dumps(place)) for n, text in self.documents.items()}
-        return {name: str(space.write(f"scenarios/{name}.yaml", texts[name])) for name in texts}
+            for name, directory in self._tables(arguments.tables).items():
+                tables = space.read(directory, (ISOLATED, PAIRS, SCALE_OUT, GROUPS), name)
+                copied = tables.is_relative_to(space.folder)
+                places[name] = f"../{tables.relative_to(space.folder)}" if copied else str(tables)
+        files: dict[str, str] = {}
+        for name, (text, of) in self._documents(arguments).items():
+            # Any string of JSON is one of YAML.
+            filled = text.replace(TABLES, json.dumps(places[of]))
+            files[name] = str(space.write(f"scenarios/{name}.yaml", filled))
+        return files
+
+    def _documents(self, arguments: Arguments) -> dict[str, tuple[str, str]]:
+        """Texts by case, each with the name of its tables: all of them in each of the tables."""
+        if not self._on_tables or arguments.tables is None:
+            return {name: (text, "") for name, text in self.documents.items()}
+        return {
+            f"{of}-{name}" if of else name: (text, of)
+            for of in self._tables(arguments.tables)
+            for name, text in self.documents.items()
+        }
 
     def _group(self, case: Case, files: Mapping[str, str], arguments: Arguments) -> RunGroup:
         policies = self.policies_in(case.scenario)
@@ -242,6 +282,7 @@ class RunExperiment:
             policy: [each for each in self.figures if each.shows(case.scenario, policy)]
             for policy in policies
         }
+        read = any(measure.series for measure in self.measures)
         specs = [
             RunSpec(
                 files.get(case.scenario, case.scenario),
@@ -251,16 +292,19 @@ class RunExperiment:
                 servers=arguments.servers or self.servers,
                 workloads=arguments.workloads or self.workloads,
                 scale=self._scale(files.get(case.scenario, case.scenario), arguments),
-                series=any(each.kind in SERIES for each in drawn[policy]),
+                series=read or any(each.kind in SERIES for each in drawn[policy]),
             )
             for policy in policies
         ]
         figures = [each for of_policy in drawn.values() for each in of_policy]
-        fields = dict.fromkeys(each.of for each in figures if each.kind == "ranked")
+        fields = dict.fromkeys(each.of for each in figures if each.kind in VALUES)
         derived = {each.key: each.of for each in self.measures if each.of is not None}
-        return RunGroup(self._label(case), specs, tuple(fields), derived)
+        ratios = {each.key: each.over for each in self.measures if each.over is not None}
+        return RunGroup(self._label(case), specs, tuple(fields), derived, read, ratios)
 
     def _scale(self, scenario: str, arguments: Arguments) -> float:
+        if arguments.scale is not None:
+            return arguments.scale
         sized = arguments.servers or arguments.workloads or self.servers or self.workloads
         if self.most_workloads is None or sized:
             return 1.0
@@ -300,15 +344,35 @@ class RunExperiment:
                     f"{case.name}: the {policy.name} takes the schedule of {name}, which is better "
                     f"than its own, in {count} of {len(policy.runs)} runs."
                 )
-            for each in self.published:
-                if (each.scenario, each.policy) != (case.scenario, policy.name):
-                    continue
-                mean = policy.metrics.get(each.measure)
-                if policy.name == self.ceiling and mean is not None and mean.mean < each.value:
-                    yield (
-                        f"{case.name}: the {self.ceiling}'s {each.measure} is {mean.mean:.3g}, "
-                        f"below the published {each.value:g} ({each.where})."
-                    )
+            yield from self._not_reached(case, policy, comparisons[case])
+
+    def _not_reached(self, case: Case, policy: Compared, beside: Comparison) -> Iterator[str]:
+        """Sentences: which published numbers are not reached, by this physics or by a policy.
+
+        What was published of the ceiling too is what the policy should reach.
+        """
+        for each in self.published:
+            if (each.scenario, each.policy) != (case.scenario, policy.name) or not self.ceiling:
+                continue
+            bound = self._published(each.scenario, self.ceiling, each.measure)
+            worst = next(m.better for m in self.measures if m.key == each.measure) or 1
+            best = beside[self.ceiling].metrics.get(each.measure)
+            own = policy.metrics.get(each.measure)
+            if bound != each.value or best is None or own is None:
+                continue
+            side = "below" if worst > 0 else "above"
+            physics = (best.mean - each.value) * worst < 0
+            if policy.name == self.ceiling and physics:
+                yield (
+                    f"{case.name}: the {self.ceiling}'s {each.measure} is {best.mean:.3g}, "
+                    f"{side} the published {each.value:g} ({each.where})."
+                )
+            elif not physics and (own.mean - each.value) * worst < 0:
+                yield (
+                    f"{case.name}: {each.measure} of {policy.name} is {own.mean:.3g}, {side} the "
+                    f"published {each.value:g}; the {self.ceiling}'s {best.mean:.3g} reaches it: "
+                    "it is the policy that does not."
+                )
 
     def harm(self, comparisons: _Comparisons) -> list[str]:
         """Sentences: where a policy does worse than the baselines together, worst first."""
@@ -396,9 +460,9 @@ class RunExperiment:
             policy if len(cases) == 1 else f"{case.name}, {policy}": each
             for (case, policy), each in shown.items()
         }
-        if figure.kind == "ranked":
+        if figure.kind in VALUES:
             values = {name: each.values(figure.of) for name, each in named.items()}
-            return plots.ranked(values, title, figure.label)
+            return VALUES[figure.kind](values, title, figure.label)
         series = {name: each.runs[0].series for name, each in named.items()}
         recorded = {name: each for name, each in series.items() if each is not None}
         return SERIES[figure.kind](recorded, title)
@@ -414,6 +478,11 @@ class RunExperiment:
             if (value := self._published(case.scenario, name, figure.of)) is not None:
                 published[label, name] = value
         return plots.bars(groups, title, figure.label, published)
+
+
+def _holding(directory: Path) -> dict[str, Path]:
+    inside = directory.glob(f"*/{ISOLATED}")
+    return {path.parent.name: path.parent for path in sorted(inside)}
 
 
 def _mean(policy: Compared, key: str) -> float:

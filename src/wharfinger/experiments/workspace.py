@@ -45,22 +45,25 @@ class Workspace:
         self.inputs: list[Input] = []
         self.fates = folder / "fates" if kept else None
 
-    def read(self, directory: Path, names: Sequence[str]) -> Path:
+    def read(self, directory: Path, names: Sequence[str], under: str = "") -> Path:
         """Copy existing files of a directory, and return where to read them.
 
-        That is the directory itself where they are too large together.
+        That is the directory itself where they are too large together; ``under`` names a folder of
+        the copies.
         """
         paths = [path for name in names if (path := directory / name).is_file()]
         keep = sum(path.stat().st_size for path in paths) <= MAX_COPIED_BYTES
-        copies = self.folder / INPUTS
+        copies = self.folder / INPUTS / under
         if keep:
-            copies.mkdir(exist_ok=True)
+            copies.mkdir(parents=True, exist_ok=True)
         for path in paths:
             content = path.read_bytes()
             if keep:
                 (copies / path.name).write_bytes(content)
             digest = hashlib.sha256(content).hexdigest()
-            self.inputs.append(Input(path.name, str(path), len(content), digest, keep))
+            self.inputs.append(
+                Input(str(Path(under, path.name)), str(path), len(content), digest, keep)
+            )
         return copies if keep else directory.absolute()
 
     def write(self, name: str, text: str) -> Path:

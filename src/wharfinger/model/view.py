@@ -36,7 +36,10 @@ class Capabilities:
         probes: It reports when a workload with a readiness probe becomes ready, and stops one that
             its liveness probe finds not alive.
         probes_running: It raises sources of interference beside what runs; ``clones``: also beside
-            a copy that goes on from where the workload is, on another server.
+            a copy that goes on from where the workload is, on another server; ``copies_running``:
+            beside one that begins anew there.
+        shares_cores: Residents of a server run on the same cores: no source beside neighbors
+            reaches one workload alone.
         keeps_work: What is migrated goes on where it was; else it begins anew.
         quota_period_seconds: The shortest period of its quotas of CPU time, in which a program that
             has used its quota up is stopped; 0 = it has none.
@@ -55,6 +58,8 @@ class Capabilities:
     quota_period_seconds: float = 0.0
     probes_running: bool = False
     clones: bool = False
+    copies_running: bool = False
+    shares_cores: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from wharfinger.monitor.spec import WatchSpec
 
 log = logging.getLogger(__name__)
 
-REPORT_SECONDS = 5.0
+REPORT_SECONDS, HASTENED_SECONDS = 5.0, 1.0
 MAX_PAUSE_SECONDS = 30.0
 MARK = ".measure"
 """Ends the key in the environment of the commands that measure."""
@@ -46,7 +46,8 @@ class MeterClient:
     """One meter process, which runs while something is to be measured.
 
     ``add`` registers a callback for a readable descriptor, ``remove`` ends that; ``tell`` gets
-    samples, of all workloads every ``report_seconds``; ``tell_health`` what probes find.
+    samples, of all workloads every ``report_seconds``; ``tell_health`` what probes find. While it
+    is hastened, it reads them every ``hastened_seconds``.
     """
 
     def __init__(
@@ -57,7 +58,9 @@ class MeterClient:
         tell_health: TellHealth,
         *,
         report_seconds: float = REPORT_SECONDS,
+        hastened_seconds: float = HASTENED_SECONDS,
     ) -> None:
+        self._hastened_seconds = hastened_seconds
         self._tell_health = tell_health
         self._paused: set[str] = set()
         self._add, self._remove, self._tell = add, remove, tell
@@ -88,7 +91,7 @@ class MeterClient:
             self._send({"watch": [spec.to_json()], "pause": self._pauses()})
 
     def hasten(self, tell_newest: TellNewest | None) -> None:
-        """Report all workloads each second, until called with ``None``."""
+        """Report all workloads each time that they are read, until called with ``None``."""
         self._tell_newest = tell_newest
         self._send({"hasten": tell_newest is not None})
 
@@ -119,7 +122,7 @@ class MeterClient:
     def _start(self) -> None:
         pause_seconds = min(MAX_PAUSE_SECONDS, 2.0 ** (self._deaths - 1)) if self._deaths else 0.0
         self._note = os.memfd_create("wharfinger-meter-note", os.MFD_CLOEXEC)
-        words = (self._note, self._report_seconds, pause_seconds)
+        words = (self._note, self._report_seconds, self._hastened_seconds, pause_seconds)
         try:
             self._process, ours = start_peer(
                 "wharfinger.monitor.meter", *words, pass_fds=(self._note,)

@@ -28,12 +28,18 @@ HealthList = list[tuple[str, *tuple[str, ...]]]
 
 
 class Meter:
-    """The loop; ``note`` is a descriptor of the note that names the workload that is read now."""
+    """The loop; ``note`` is a descriptor of the note that names the workload that is read now.
 
-    def __init__(self, channel: Channel, note: int, report_seconds: float) -> None:
+    ``hastened_seconds`` are between two readings of a workload while it is hastened.
+    """
+
+    def __init__(
+        self, channel: Channel, note: int, report_seconds: float, hastened_seconds: float
+    ) -> None:
         self._channel = channel
         self._note = note
         self._report_seconds = report_seconds
+        self._hastened_seconds = hastened_seconds
         self._watches: dict[str, Watch] = {}
         self._next_report = time.monotonic() + report_seconds
         self._hastened = False
@@ -55,9 +61,13 @@ class Meter:
             if self._watches and now >= due:
                 self._turn(now)
                 # On the second's grid; missed turns are skipped.
-                due = max(due + PERIOD_SECONDS, now + PERIOD_SECONDS / 2)
+                due = max(due + self._period_seconds, now + self._period_seconds / 2)
         for watch in self._watches.values():
             watch.close()
+
+    @property
+    def _period_seconds(self) -> float:
+        return self._hastened_seconds if self._hastened else PERIOD_SECONDS
 
     def _obey(self) -> bool:
         message = self._channel.receive()
@@ -99,16 +109,20 @@ class Meter:
 
     def _turn(self, now: float) -> None:
         silent: HealthList = []
+        period, read = self._period_seconds, []
         for key, watch in self._watches.items():
             if now >= watch.due:
-                watch.due = now + watch.spec.every_seconds - PERIOD_SECONDS / 2
+                # What is to be read less often than usual is so while it is hastened, too.
+                every = watch.spec.every_seconds
+                watch.due = now + (every if every > PERIOD_SECONDS else period) - period / 2
                 self._write_note(key)
                 watch.sample()
+                read.append(watch)
                 silent += [(key, *each) for each in watch.look_at_load()]
         self._write_note("")
         self._tell_health(silent)
-        if self._hastened and self._watches:
-            both = [(watch.newest(), watch.report()) for watch in self._watches.values()]
+        if self._hastened and read:
+            both = [(watch.newest(), watch.report()) for watch in read]
             self._channel.send({"newest": msgspec.to_builtins(both)})
         if now >= self._next_report:
             self._next_report = now + self._report_seconds
@@ -128,14 +142,16 @@ class Meter:
         os.pwrite(self._note, key.encode().ljust(NOTE_BYTES, b"\0")[:NOTE_BYTES], 0)
 
 
-def main(descriptor: str, parent: str, note: str, report_seconds: str, pause: str) -> None:
+def main(
+    descriptor: str, parent: str, note: str, report_seconds: str, hastened_seconds: str, pause: str
+) -> None:
     """Begin, as ``client`` calls it."""
     channel = attach(descriptor, parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the manager
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     time.sleep(float(pause))  # a back-off after another meter's death
     with contextlib.suppress(BrokenPipeError):
-        Meter(channel, int(note), float(report_seconds)).run()
+        Meter(channel, int(note), float(report_seconds), float(hastened_seconds)).run()
 
 
 if __name__ == "__main__":

@@ -63,6 +63,8 @@ class Bundle:
         provisioning: Empty = the servers that are there.
         estimates: Whether it predicts: only then workloads are profiled and classified.
         takes_stated: Whether a simulation gives it the reservations that users state, which err.
+        does_no_harm: Whether it claims to do no worse than least-loaded and random, which
+            ``tests/contract/test_do_no_harm.py`` holds it to.
     """
 
     placement: Part
@@ -73,13 +75,20 @@ class Bundle:
     estimates: bool = False
     needs_measurements: bool = False
     takes_stated: bool = False
+    does_no_harm: bool = False
 
 
 POLICIES: dict[str, Bundle] = {
     "quasar": Bundle(
-        Part(Quasar, QuasarSettings), contention="combined", estimates=True, needs_measurements=True
+        Part(Quasar, QuasarSettings),
+        contention="combined",
+        estimates=True,
+        needs_measurements=True,
+        does_no_harm=True,
     ),
-    "paragon": Bundle(Part(Paragon, ParagonSettings), contention="combined", estimates=True),
+    "paragon": Bundle(
+        Part(Paragon, ParagonSettings), contention="combined", estimates=True, does_no_harm=True
+    ),
     "heterogeneity-oblivious": Bundle(
         Part(HeterogeneityOblivious, HeterogeneityObliviousSettings),
         contention="combined",

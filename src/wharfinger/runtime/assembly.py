@@ -116,7 +116,9 @@ def assemble(
     learns = None
     if classifier is not None:
         classifier.classifier.shape()  # Now: no workload waits yet.
-        made = classifier.classifier.classifications
+        # By the known programs alone, not by what was learnt: so a replay makes the same plans.
+        known = Classifier(matrices) if classifier.has_learnt else classifier.classifier
+        made = known.classifications
         planner = JointPlanner(made, needs=policy.profiling)
         policy = replace(policy, estimation=planner)
         service = ClassifierService(classifier)

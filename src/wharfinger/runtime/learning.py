@@ -71,6 +71,11 @@ class LearningClassifier:
         self._unsaved = False
 
     @property
+    def has_learnt(self) -> bool:
+        """Whether it knows more than the known programs."""
+        return bool(self._learnt)
+
+    @property
     def rows(self) -> int:
         """How many programs' rows of performance were learned."""
         matrix = self._learnt.get(Aspect.SCALE_UP)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.classifier import Classifier
+from wharfinger.classification.learnt import joined, learn
 from wharfinger.classification.pairwise import PairClassifier
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.classification.platforms import platform_column
@@ -26,8 +27,17 @@ from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Curve, Entry, Estimate, Measurements
+from wharfinger.model.workload import Workload
 from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
+from wharfinger.simulator.informed import (
+    NO_PROFILING,
+    ONE_A_SERVER,
+    NoProfiling,
+    OneAServer,
+    TrueClassifier,
+    words_of,
+)
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.oracle.greedy import GreedyOracle
 from wharfinger.simulator.scenario.setup import Setup
@@ -35,22 +45,31 @@ from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
 
 ORACLE = GreedyOracle.name
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
+Learn = Callable[[float, Workload, Measurements], None]
 SIZING = ProfilingNeeds()
+REFIT_SECONDS = 300.0  # simulated, between two refits at least
+REFIT_SHARE = 0.2  # of its rows, that must be new
 CPU_STEPS = 7  # allocations at which the training set is profiled: the largest server, and halves
 MOST_SERVERS = 4
 LEAST_MILLICPUS = 125
+
+
+def _learns_nothing(_now: float, _workload: Workload, _measured: Measurements) -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
     """One policy, ready to decide, and what answers ``ClassifyWorkload``.
 
-    ``takes_stated`` = it is given the reservations that users state, who err.
+    ``takes_stated`` = it is given the reservations that users state, who err; ``learn`` is told
+    when a workload has ended, with all that was measured of it.
     """
 
     policy: Policy
     classify: Answer
     takes_stated: bool = False
+    learn: Learn = _learns_nothing
 
     def decide_for(self, manager: Core) -> None:
         """This core asks it from now on: one that looks at the truth has to see all residents."""
@@ -67,10 +86,12 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
     """The policy of a name, perhaps with settings in brackets, with what it needs.
 
     ``parts`` are others than the policy's own, as ``make_policy`` takes them; empty = its own.
+    Pieces of the truth may stand before the name (``informed``).
 
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.
     """
+    words, spec = words_of(spec)
     extra = {ORACLE: Bundle(Part(lambda: GreedyOracle(setup)))}
     policy = make_policy(
         spec,
@@ -81,10 +102,14 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
     )
     bundle = bundle_of(spec, extra)
     stated = bundle.takes_stated or _takes_stated(policy)
+    if ONE_A_SERVER in words:
+        policy = replace(policy, placement=OneAServer(policy.placement))
     if bundle.estimates:
         trained = Trained(setup, Streams(seed), policy.profiling)
-        planned = replace(policy, estimation=trained.planner)
-        return Estimates(planned, trained.classify, takes_stated=stated)
+        planner = NoProfiling() if NO_PROFILING in words else trained.planner
+        planned = replace(policy, estimation=planner)
+        classify = trained.told(words) if words else trained.classify
+        return Estimates(planned, classify, stated, trained.learn)
     return Estimates(policy, _nothing, takes_stated=stated)
 
 
@@ -112,8 +137,11 @@ class Trained:
         self._columns = _columns(sizes[self._reference], fractional=setup.fractional_cpu)
         servers = min(MOST_SERVERS, setup.max_servers)
         self._campaign = Campaign(setup, streams, self._reference, self._columns, servers)
-        sources = self._campaign.signals()
-        self._classifier = Classifier(self._matrices(sources))
+        self._sources = sources = self._campaign.signals()
+        self._known = self._matrices(sources)
+        self._learnt: dict[Aspect, UtilityMatrix] = {}
+        self._refitted_at, self._refitted_with = 0.0, 0
+        self._classifier = Classifier(self._known)
         references = [name for name in setup.truth.references if name in setup.training]
         matrices = {p: self._pair_matrix(references, p) for p in self._platforms}
         self._pairs = PairClassifier.fit(references, matrices)
@@ -132,6 +160,31 @@ class Trained:
         except WharfingerError as error:
             return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")
         return ev.WorkloadClassified(action.key, classification)
+
+    def told(self, words: frozenset[str]) -> Answer:
+        """The same, with these pieces of the truth."""
+        exact = replace(self._setup, measuring=replace(self._setup.measuring, noise=0.0))
+        campaign = Campaign(exact, self._streams, self._reference, self._columns, 1)
+        own = self._reference, self._sources
+        return TrueClassifier(self._setup, words, self.classify, campaign, *own).classify
+
+    def learn(self, now: float, workload: Workload, measured: Measurements) -> None:
+        """A row of its program; now and then all is learnt anew, in simulated time.
+
+        As a live manager does (``runtime.learning``): plans are made by the training set alone, and
+        classifications are in the log, so that a replay needs none of this.
+        """
+        application = workload.run.command[-1]
+        if application in self._setup.training:
+            return
+        program = replace(workload, run=replace(workload.run, command=(application,)))
+        self._learnt = learn(self._learnt, program, measured)
+        rows = sum(len(matrix.rows) for matrix in self._learnt.values())
+        least = REFIT_SHARE * (self._refitted_with + len(self._setup.training))
+        is_due = now >= self._refitted_at + REFIT_SECONDS
+        if is_due and rows - self._refitted_with >= least:
+            self._classifier = Classifier(joined(self._known, self._learnt))
+            self._refitted_at, self._refitted_with = now, rows
 
     def _matrices(self, sources: Sequence[SharedResource]) -> dict[Aspect, UtilityMatrix]:
         rows: dict[Aspect, dict[str, dict[str, Entry]]] = {}

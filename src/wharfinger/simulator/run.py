@@ -159,19 +159,21 @@ def _estimates(spec: RunSpec, setup: Setup) -> Estimates:
 
 
 class TimedPlacement:
-    """A placement that notes the ``seconds`` of each decision on a place."""
+    """A placement that notes the ``seconds`` of each decision on a place, and whom it was for."""
 
     def __init__(self, placement: PlacementPolicy) -> None:
         self._placement = placement
         self.name = placement.name
         self.settings: Any = placement.settings
         self.seconds: list[float] = []
+        self.asked_for: list[str] = []
 
     def place(self, request: Request, view: View) -> PlacementVerdict:
         """As the placement does."""
         began = time.perf_counter()
         verdict = self._placement.place(request, view)
         self.seconds.append(time.perf_counter() - began)
+        self.asked_for.append(request.workload.name)
         return verdict
 
     def resize(
@@ -330,6 +332,10 @@ class Simulation:
         if record is None or not record.ended or record.name in self._ends:
             return
         now = self.loop.now
+        if isinstance(event, ev.WorkloadFinished):
+            measured = self.manager.measured(record)
+            if measured is not None:
+                self._estimates.learn(now, record.workload, measured)
         self._ends[record.name] = str(record.phase)
         account = self.cluster.accounts[record.name]
         if account.ended_at is None:
@@ -478,7 +484,8 @@ class Simulation:
         )
         series = None
         if ledger.recorder is not None:
-            series = ledger.recorder.series(self.cluster.jobs, fates, ended)
+            phases = [(each.name, each.time) for each in self.cluster.phase_changes]
+            series = ledger.recorder.series(self.cluster.jobs, fates, ended, phases)
         return Outcome(
             self.setup.name,
             self.manager.policy.name,

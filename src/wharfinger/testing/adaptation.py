@@ -159,8 +159,8 @@ class _Watched:
         self._expect(repr(record) == before, f"tracking has changed {record.name}")
         return tracked
 
-    def measured(self, record: WorkloadRecord) -> Measurements | None:
-        return self._adaptation.measured(record)
+    def measured(self, record: WorkloadRecord, platform: str = "") -> Measurements | None:
+        return self._adaptation.measured(record, platform)
 
     def wake_at(self, now: float, cluster: Residents) -> float | None:
         before = encode_state(cluster.state)

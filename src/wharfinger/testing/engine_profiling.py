@@ -98,6 +98,29 @@ def a_probe_of_what_runs_is_answered_once(trial: EngineTrial) -> None:
     trial.expect_started_once("k")
 
 
+def a_probe_of_a_copy_is_answered_once(trial: EngineTrial) -> None:
+    """On another server, where there is one: with scores, or why there are none."""
+    start = trial.action("k", trial.programs.working("k"))
+    trial.perform(start)
+    trial.wait_for(ev.WorkloadStarted, "k")
+    trial.perform(act.MeasureWorkload("k", start.workload))
+    held = start.placements[0].server
+    others = [server for server in trial.servers if server != held]
+    asked = replace(_probe(start, 1), server=next(iter(others), held))
+    trial.perform(asked, asked)
+    first = trial.wait_for(ev.WorkloadProbed, "k")
+    told = first.measurements.tolerated or first.measurements.silent
+    expect(bool(told or first.reason), f"neither scores nor why there are none: {first}")
+    able = trial.engine.capabilities
+    if not others or not (able.clones or able.copies_running):
+        expect(bool(first.reason), f"it can't be copied, reported was {first}")
+    trial.perform(asked)
+    trial.wait_until(lambda: len(_probed(trial)) > 1, "the answer again")
+    expect(set(map(repr, _probed(trial))) == {repr(first)}, f"different: {_probed(trial)}")
+    trial.expect_no_end("k")
+    trial.expect_started_once("k")
+
+
 def a_probe_of_what_does_not_run_fails(trial: EngineTrial) -> None:
     """With a reason, and nothing starts."""
     start = trial.action("k", trial.programs.lasting("k"))
@@ -145,6 +168,7 @@ PROFILING_CHECKS: tuple[Callable[[EngineTrial], None], ...] = (
     best_effort_work_is_never_copied,
     profiling_is_asked_for_again_after_a_crash,
     a_probe_of_what_runs_is_answered_once,
+    a_probe_of_a_copy_is_answered_once,
     a_probe_of_what_does_not_run_fails,
     a_probe_ends_with_its_workload,
     a_probe_is_asked_for_again_after_a_crash,

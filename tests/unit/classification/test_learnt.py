@@ -14,9 +14,10 @@ from wharfinger.classification.learnt import (
     row_name,
 )
 from wharfinger.classification.utility import Aspect, UtilityMatrix
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry, Measurements
+from wharfinger.model.profile import Entry, Measurements, SettingEntry
 from wharfinger.model.workload import Run, Workload
 
 
@@ -130,3 +131,19 @@ def test_a_bound_is_no_score() -> None:
     learnt = learn({}, of("a"), Measurements(tolerated=scores))
     (row,) = learnt[Aspect.TOLERATED].rows.values()
     assert list(row.entries) == ["tlb"], "never broken at all is one"
+
+
+def test_runs_on_three_platforms_with_one_allocation_make_a_row_across_them() -> None:
+    """Another allocation, and a run on two servers, say nothing of a platform."""
+
+    def ran(platform: str, value: float, cpu: int = 1000, servers: int = 1) -> SettingEntry:
+        return SettingEntry(Setting(platform, Configuration(cpu), servers), Entry(value, 0.03))
+
+    job = of("sort", "-n")
+    further = {Quantity.RATE: (ran("b", 2.0), ran("b", 9.0, 2000), ran("a", 9.0, servers=2))}
+    two = found({1000: 1.0}, platform="a", further=further)
+    assert Aspect.HETEROGENEITY not in learn({}, job, two)
+    further = {Quantity.RATE: (*further[Quantity.RATE], ran("c", 3.0))}
+    learnt = learn({}, job, found({1000: 1.0}, platform="a", further=further))
+    row = learnt[Aspect.HETEROGENEITY].rows[row_name(job.run.command)]
+    assert {column: e.value for column, e in row.entries.items()} == {"a": 1.0, "b": 2.0, "c": 3.0}

@@ -11,6 +11,7 @@ from wharfinger.classification.classifier import Classifications
 from wharfinger.classification.planner import MIN_MILLICPUS, JointPlanner
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core import events as ev
+from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.view import Capabilities, Request, View
@@ -188,3 +189,38 @@ def test_who_is_not_copied_goes_by_its_like(what, able, copied) -> None:
     assert found is not None
     assert found.decision.accepted
     assert (found.plan is not None) == copied
+
+
+def test_what_is_stated_runs_where_no_resident_slows_the_copy() -> None:
+    """A sizing copy goes where most room is; residents would pass for a slow platform."""
+    across = {f"p{number}": {"test": 1.0 + number, "other": 2.0 + number} for number in range(4)}
+    matrices = {
+        Aspect.SCALE_UP: BY_CPU,
+        Aspect.HETEROGENEITY: UtilityMatrix.of(Aspect.HETEROGENEITY, across),
+    }
+    made = Classifications(matrices, "gaussian")
+    cluster = Cluster()
+    for name in ("busy", "quiet", "far-busy", "far-quiet"):
+        one = server(name)
+        platform = replace(one.platform, name="other" if "far" in name else one.platform.name)
+        cpu = 4000 if "busy" in name else 3000
+        cluster.tell(ev.ServerReported(replace(one, platform=platform, cpu_millicpus=cpu)))
+    seen = replace(
+        cluster.manager.view,
+        capabilities=ABLE,
+        residents=np.array(["busy" in name for name in cluster.manager.view.names], dtype=np.int64),
+    )
+    job = replace(TARGETED, reservation=replace(TARGETED.reservation, cpu_millicpus=1000))
+    needs = ProfilingNeeds(stated=True, sources=0, idle_share=0.25)
+    found = JointPlanner(made, needs=needs).plan(Request(job), seen)
+    assert found is not None
+    assert found.plan is not None
+    assert {found.plan.server, *(s for run in found.plan.further for s in run.servers)} == {
+        "quiet",
+        "far-quiet",
+    }
+    largest = replace(job, reservation=replace(job.reservation, cpu_millicpus=4000))
+    found = JointPlanner(made, needs=needs).plan(Request(largest), seen)
+    assert found is not None
+    assert found.plan is not None
+    assert found.plan.server in ("busy", "far-busy"), "where else it does not fit"

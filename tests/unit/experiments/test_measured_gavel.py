@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,8 @@ from wharfinger.experiments.base import Arguments, Context, ExperimentResult
 from wharfinger.experiments.comparison import Comparison, KeptRun, summarise
 from wharfinger.experiments.registry import EXPERIMENTS, find_experiment
 from wharfinger.experiments.results import as_json, write
-from wharfinger.experiments.run_experiments import LOADS, MEASURED_GAVEL
-from wharfinger.experiments.runs import SERIES, Case
+from wharfinger.experiments.run_experiments import LOADS, MEASURED_GAVEL, MEASURED_TABLES
+from wharfinger.experiments.runs import SERIES, VALUES, Case
 from wharfinger.experiments.workspace import RESULTS, workspace
 from wharfinger.simulator.scenario.scenario_files import load_scenario
 
@@ -61,6 +62,23 @@ def test_the_scenarios_are_read_as_they_are_kept(tables: Path):
             scenario = load_scenario(str(space.folder / "scenarios" / f"{load}.yaml"))
             assert scenario.arrivals.load == share
             assert Path(scenario.measured.directory).resolve() == space.folder / "inputs"
+
+
+def test_tables_side_by_side(tables: Path, tmp_path: Path):
+    both = tmp_path / "both"
+    for name in ("gavel", "pitot"):
+        shutil.copytree(tables, both / name)
+    arguments = Arguments(repeats=1, tables=both, workloads=5)
+    MEASURED_TABLES.check(arguments)
+    with workspace(tmp_path / "out") as space:
+        result = MEASURED_TABLES.run(Context(simulate, arguments, space, processes=1))
+        scenario = load_scenario(str(space.folder / "scenarios" / "pitot-high.yaml"))
+        used = Path(scenario.measured.directory).resolve()
+        assert used == space.folder / "inputs" / "pitot"
+        assert space.inputs[0].name == "gavel/isolated.csv"
+    assert list(result.comparisons) == [
+        f"{of}-{load}" for of in ("gavel", "pitot") for load in LOADS
+    ]
 
 
 def test_without_tables_it_says_what_they_are():
@@ -130,7 +148,7 @@ def _quickly_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(plots, "check", lambda: None)
     monkeypatch.setattr(plots, "save", save)
-    monkeypatch.setattr(plots, "ranked", lambda _values, title, _label: title)
+    monkeypatch.setitem(VALUES, "ranked", lambda _values, title, _label: title)
     for name in ("utilization", "cores"):
         monkeypatch.setitem(SERIES, name, lambda _series, title: title)
 

@@ -9,6 +9,7 @@ from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import ProbeCause, ProbeState
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Performance, Quantity, Reading
+from wharfinger.model.profile import Estimate
 from wharfinger.policies.adaptation.levels import has_just_changed, level_of
 from wharfinger.policies.adaptation.phase_settings import LevelSettings
 
@@ -24,12 +25,17 @@ def record() -> WorkloadRecord:
 
 
 def look(
-    of: WorkloadRecord, now: float, value: float, quantity: Quantity = Quantity.RATE, cpu: float = 1
+    of: WorkloadRecord,
+    now: float,
+    value: float,
+    quantity: Quantity = Quantity.RATE,
+    cpu: float = 1,
+    slowdown: Estimate | None = None,
 ) -> bool:
     """Whether this measurement shows that it has left its level."""
     readings = {quantity: Reading(value, "t"), Quantity.CPU: Reading(cpu, "t")}
     of.performance = Performance(now, readings, {})
-    of.level = level_of(of, now, SETTINGS)
+    of.level = level_of(of, now, SETTINGS, slowdown)
     return has_just_changed(of, now)
 
 
@@ -63,6 +69,38 @@ def test_a_neighbor_that_came_makes_a_new_level() -> None:
     one.neighbors_changed_at = 60.0
     assert not alarms(one, [60.0] * 8, begin=61.0)
     assert look(one, 105.0, 30.0), "but a change among neighbors is seen"
+
+
+def test_what_a_neighbor_is_predicted_to_do_is_no_phase() -> None:
+    """Performance falls to a third as a neighbor comes that is predicted to halve it."""
+    alone, beside = Estimate(1.0, 0.0), Estimate(0.5, 0.2)
+    for known, alarmed in ((True, False), (False, True)):
+        one = record()
+        for n in range(8):
+            look(one, 20 + EVERY * n, 100.0, slowdown=alone if known else None)
+        one.neighbors_changed_at = 56.0
+        after = beside if known else None
+        assert not look(one, 60.0, 33.0, slowdown=after)
+        assert look(one, 70.0, 33.0, slowdown=after) is alarmed
+
+
+def test_what_a_neighbor_did_not_do_is_a_phase() -> None:
+    """One came that is predicted to halve it for certain, and it is as before."""
+    one = record()
+    for n in range(8):
+        look(one, 20 + EVERY * n, 100.0, slowdown=Estimate(1.0, 0.0))
+    one.neighbors_changed_at = 56.0
+    look(one, 60.0, 100.0, slowdown=Estimate(0.5, 0.02))
+    assert look(one, 70.0, 100.0, slowdown=Estimate(0.5, 0.02))
+
+
+def test_a_small_change_is_known_to_have_begun_before_it_was_found() -> None:
+    one = record()
+    assert not alarms(one, [100.0] * 8)
+    (found,) = alarms(one, [88.0] * 8, begin=60.0)
+    assert found > 0
+    assert one.level is not None
+    assert one.level.changes_since == 60.0
 
 
 def test_a_spike_of_load_leaves_a_service_at_its_level() -> None:

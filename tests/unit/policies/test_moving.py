@@ -6,11 +6,18 @@ import pytest
 
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Interval, Prediction, Term
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Performance, Quantity, Reading
-from wharfinger.model.profile import Classification
+from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.view import OffTarget
 from wharfinger.model.workload import Run, Target, Workload, WorkloadType
-from wharfinger.policies.adaptation.moving import Gain, gain_of_move
+from wharfinger.policies.adaptation.moving import (
+    Gain,
+    gain_of_isolation,
+    gain_of_move,
+    shares_of_pressure,
+    surely,
+)
 from wharfinger.policies.adaptation.slack import TargetSettings
 
 NOW = 400.0
@@ -82,3 +89,75 @@ def test_a_service_moves_where_its_target_is_kept_for_longer() -> None:
         for keeps in (False, True)
     ]
     assert costs == [pytest.approx(310 / 600), pytest.approx(10 / 600)]
+
+
+def test_the_best_of_many_predictions_must_be_surer() -> None:
+    """Of ten platforms the one that looks best is mostly one that was predicted too high."""
+    record, predicted, settings = job(1.0, 320.0), there(2.2, 2.0), TargetSettings(move_seconds=10)
+    off = OffTarget(0.5, 30.0, None)
+
+    def pays(alternatives: int, predicted: Prediction) -> bool:
+        return gain_of_move(
+            record, NOW, off, predicted, keeps_work=False, settings=settings,
+            alternatives=alternatives,
+        ).pays  # fmt: skip
+
+    assert pays(1, predicted)
+    assert not pays(10, predicted)
+    # 2.2 * (2.15 / 2.2) ** 2.44, as 0.98 stands for 0.8 ten times: 2.08 are enough.
+    assert pays(10, there(2.2, 2.15))
+    assert surely(predicted, 10).low < surely(predicted, 2).low < predicted.low
+
+
+# --- a neighbor moves for its sake -----------------------------------------------------------
+
+CACHE, DISK = SharedResource.LAST_LEVEL_CACHE, SharedResource.STORAGE_BANDWIDTH
+
+
+def isolation(
+    relief: Estimate,
+    neighbor: WorkloadRecord,
+    predicted: Prediction,
+    *,
+    left_seconds: float = 400.0,
+    keeps_work: bool = True,
+) -> Gain:
+    settings = TargetSettings(move_seconds=10.0)
+    return gain_of_isolation(
+        job(1.0, left_seconds), relief, neighbor, predicted, NOW,
+        keeps_work=keeps_work, settings=settings,
+    )  # fmt: skip
+
+
+def test_a_neighbor_moves_where_that_saves_more_than_it_costs() -> None:
+    neighbor, kept = job(2.0, 100.0), there(2.0, 2.0)
+    certain = Estimate(0.8, 0.0)
+    found = isolation(certain, neighbor, kept)
+    assert found.pays
+    assert found.numbers["saved_seconds"] == pytest.approx(80.0)
+    assert found.numbers["lost_seconds"] == 10.0
+    assert not isolation(certain, neighbor, kept, left_seconds=40.0).pays, "8 s for 10"
+    assert not isolation(certain, neighbor, kept, keeps_work=False).pays, "it begins anew"
+    assert not isolation(Estimate(0.8, 0.3), neighbor, kept).pays, "it may not be the neighbor"
+
+
+def test_a_neighbor_keeps_its_own_target() -> None:
+    neighbor = job(2.0, 100.0)
+    assert not isolation(Estimate(0.5, 0.0), neighbor, there(2.0, 1.0, normalized=1.0)).pays
+    assert not isolation(Estimate(0.5, 0.0), neighbor, there(2.0, 2.0, normalized=0.8)).pays
+
+
+def test_the_neighbor_that_presses_most_is_first() -> None:
+    def resident(uid: int, **caused: float) -> WorkloadRecord:
+        scores = {SharedResource[name]: Estimate(score, 1.0) for name, score in caused.items()}
+        record = replace(job(1.0, 100.0), uid=uid)
+        record.classification = Classification("hand", "1", caused=scores)
+        return record
+
+    victim = job(1.0, 100.0)
+    bears = {CACHE: Estimate(20.0, 1.0), DISK: Estimate(100.0, 1.0)}
+    victim.classification = Classification("hand", "1", tolerated=bears)
+    on_disk, on_cache = resident(2, STORAGE_BANDWIDTH=50.0), resident(3, LAST_LEVEL_CACHE=30.0)
+    nothing = resident(4)
+    shares = shares_of_pressure(victim, (on_disk, on_cache, nothing))
+    assert [(record.uid, share) for record, share in shares] == [(3, 0.75), (2, 0.25)]

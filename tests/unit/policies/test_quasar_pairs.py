@@ -127,30 +127,23 @@ def test_it_waits_rather_than_cost_a_resident_its_target():
     assert "gentle0 would come to 80% of its target" in answer.decision.message
 
 
-def test_it_waits_rather_than_lose_its_own_target():
-    view = view_of([("harsh", 2.0)])
-    answer = place(view, wants(100.0), known("harsh"))
-    assert isinstance(answer, WaitUntil)
-    assert answer.decision.reason is ReasonCode.INTERFERENCE
-    assert "its own target would be missed" in answer.decision.message
-
-
-def test_it_waits_for_a_faster_server_that_is_taken():
-    view = view_of([("large", 1.0), ("large", 1.0)], [])
+def test_it_does_not_wait_for_the_sake_of_its_own_target():
+    """Nothing says that a better place would be free before waiting costs the target, too."""
+    assert server_of(place(view_of([("harsh", 2.0)]), wants(100.0), known("harsh"))) == "s0"
+    view = view_of([("large", 2.0), ("large", 2.0)], [])
     view = replace(view, platform=np.array([0, 1]), platforms=("test", "slow"))
     what = known("gentle", slow=0.5)
-    assert isinstance(place(view, wants(100.0), what), WaitUntil)
+    assert server_of(place(view, wants(100.0), what)) == "s1"
     assert server_of(place(view, wants(50.0), what)) == "s1"
 
 
 def test_what_is_borne_grows_with_how_long_it_has_waited():
+    """One target is lost, nearly surely: it is borne after a minute, its whole patience."""
     view = view_of([("gentle", 1.0)])
-    lost = 100 * (1 - 0.8 / 0.95)
-    needed = lost / 100 * 60
-    early = place(view, wants(50.0), known("harsh"), needed - 1)
+    early = place(view, wants(50.0), known("harsh"), 58.0)
     assert isinstance(early, WaitUntil)
-    assert early.time == pytest.approx(1.0, abs=0.01), "it is asked again then, whatever happens"
-    answer = place(view, wants(50.0), known("harsh"), needed + 1)
+    assert early.time == pytest.approx(2.0, abs=0.5), "it is asked again then, whatever happens"
+    answer = place(view, wants(50.0), known("harsh"), 60.0)
     assert server_of(answer) == "s0"
     assert (
         "on every server a workload is slowed beyond what it tolerates" in answer.decision.message
@@ -163,9 +156,8 @@ def test_nobody_waits_longer_than_its_own_target_bears():
     """A tolerance of 5% of 100 s: a resident's target is borne after 5 s, not 60."""
     view = view_of([("gentle", 1.0)])
     brief = wants(50.0, expected_seconds=100.0)
-    needed = (1 - 0.8 / 0.95) * 0.05 * 100
-    assert isinstance(place(view, brief, known("harsh"), needed - 0.1), WaitUntil)
-    assert server_of(place(view, brief, known("harsh"), needed + 0.1)) == "s0"
+    assert isinstance(place(view, brief, known("harsh"), 4.8), WaitUntil)
+    assert server_of(place(view, brief, known("harsh"), 5.0)) == "s0"
 
 
 def test_two_that_do_not_fit_are_never_put_together():
@@ -185,10 +177,11 @@ def test_two_that_do_not_fit_are_never_put_together():
 def test_a_doubt_whether_they_fit_is_a_risk_among_others():
     risky = replace(PROFILES["large"], excluded=(0.0, 0.0, 0.3))
     what = replace(known("gentle"), pairs={"": risky})
-    view = view_of([("large", 3.0)])
-    assert isinstance(place(view, wants(50.0), what), WaitUntil)
-    assert server_of(place(view, wants(50.0), what, 20.0)) == "s0"
-    assert server_of(place(view, wants(50.0), what, confidence=0.6)) == "s0"
+    answer = place(view_of([("large", 3.0)], [("gentle", 3.0)]), wants(50.0), what)
+    assert server_of(answer) == "s1"
+    lost = numbers(answer, "s0")["residents_targets_lost"]
+    assert lost - numbers(answer, "s1")["residents_targets_lost"] == pytest.approx(0.3, abs=0.01)
+    assert server_of(place(view_of([("large", 3.0)]), wants(50.0), what)) == "s0"
 
 
 def test_best_effort_work_stays_away_from_those_whom_it_would_cost_their_target():

@@ -150,5 +150,5 @@ class AdaptationPolicy(PolicyPart, Protocol):
     def wake_at(self, now: float, cluster: Residents) -> float | None:
         """When ``remedies`` has something to do if nothing happens; ``None`` = nothing."""
 
-    def measured(self, record: WorkloadRecord) -> Measurements | None:
-        """All measurements of a workload, from before it ran and since."""
+    def measured(self, record: WorkloadRecord, platform: str = "") -> Measurements | None:
+        """All measurements of a workload, from before it ran and since, on this platform."""

@@ -25,7 +25,7 @@ class ProfilingNeeds:
 
     Attributes:
         stated: Only the allocation that the workload states, on several platforms (Paragon 2.4).
-        sources: How many sources are injected, where ``stated``.
+        sources: How many sources are injected; two where a target is sized on the only server.
         idle_share: Of the idle CPU that the runs of one plan may take with the least allocation
             that is tried; in any case on two platforms.
         short_seconds: What its user expects to run for less is not profiled (Paragon 3.5).

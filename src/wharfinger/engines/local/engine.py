@@ -42,7 +42,7 @@ from wharfinger.model.platform import Condition, ConditionKind
 from wharfinger.model.quota import QUOTA_PERIOD_SECONDS, SHORT_PERIOD_SECONDS
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload, WorkloadType
-from wharfinger.monitor.client import REPORT_SECONDS
+from wharfinger.monitor.client import HASTENED_SECONDS, REPORT_SECONDS
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,7 @@ class LocalEngine:
             restart; ``None`` = made from the directory's path.
         log_cap_bytes: Of each workload's output, what is kept.
         report_seconds: Between two performance reports.
+        hastened_seconds: Between two readings of what runs, while sources of interference rise.
     """
 
     name = "local"
@@ -74,6 +75,7 @@ class LocalEngine:
         identity: str | None = None,
         log_cap_bytes: int = LOG_CAP_BYTES,
         report_seconds: float = REPORT_SECONDS,
+        hastened_seconds: float = HASTENED_SECONDS,
     ) -> None:
         self._directory = directory.absolute()
         self._spec = servers
@@ -91,6 +93,7 @@ class LocalEngine:
             self._watcher,
             self._tell,
             report_seconds=report_seconds,
+            hastened_seconds=hastened_seconds,
         )
         self._profiling = ProfilingClient(
             self._directory, runs, self._machine, self._watcher, self._measuring, self._tell
@@ -113,6 +116,8 @@ class LocalEngine:
             profiles=self._can_copy,
             probes=True,
             probes_running=True,
+            copies_running=self._can_copy,
+            shares_cores=True,
             quota_period_seconds=SHORT_PERIOD_SECONDS if has_quota else QUOTA_PERIOD_SECONDS,
         )
 

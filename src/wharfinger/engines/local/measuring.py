@@ -48,7 +48,10 @@ MAX_WORDS = 120
 
 
 class LocalMonitor:
-    """Measures the engine's runs: reports each server every ``report_seconds`` to ``tell``."""
+    """Measures the engine's runs: reports each server every ``report_seconds`` to ``tell``.
+
+    While sources rise, runs are read every ``hastened_seconds``.
+    """
 
     def __init__(
         self,
@@ -59,6 +62,7 @@ class LocalMonitor:
         tell: Callable[[ev.Report], None],
         *,
         report_seconds: float,
+        hastened_seconds: float,
     ) -> None:
         self._runs = runs
         self._tell = tell
@@ -70,6 +74,7 @@ class LocalMonitor:
             self._take,
             self._hear,
             report_seconds=report_seconds,
+            hastened_seconds=hastened_seconds,
         )
 
     def adopt(self) -> None:
@@ -95,7 +100,7 @@ class LocalMonitor:
         return self._loads.read_log(key, offset, limit_bytes)
 
     def hasten(self, tell_newest: TellNewest | None) -> None:
-        """Tell of all runs each second, until called with ``None``."""
+        """Tell of all runs each time that they are read, until called with ``None``."""
         self._client.hasten(tell_newest)
 
     def ended(self, key: str) -> None:

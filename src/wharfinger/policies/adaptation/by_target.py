@@ -1,7 +1,8 @@
 """What is done for a workload that is off its target (Quasar 4.1); or by load, the baseline.
 
 More CPU on its server, at the cost of neighbors that have more than enough; then best-effort
-neighbors are suspended; then it is migrated, if it may be restarted. *When* is in ``slack``.
+neighbors are suspended; then it is migrated, if it may be restarted and that pays; else a neighbor
+that slows it is. *When* is in ``slack``.
 """
 
 from collections.abc import Generator, Iterator
@@ -34,12 +35,17 @@ from wharfinger.model.decisions import (
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.units import cpu_number
 from wharfinger.model.view import OffTarget
+from wharfinger.model.workload import WorkloadType
 from wharfinger.policies.adaptation.elastic import Elastic
 from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.levels import level_of
-from wharfinger.policies.adaptation.moving import gain_of_move
+from wharfinger.policies.adaptation.moving import (
+    gain_of_isolation,
+    gain_of_move,
+    shares_of_pressure,
+)
 from wharfinger.policies.adaptation.phases import Phases
-from wharfinger.policies.adaptation.slack import Slack, TargetSettings, load_of
+from wharfinger.policies.adaptation.slack import Slack, TargetSettings, is_recent, load_of
 from wharfinger.policies.placement.resizing import expected, lacking
 
 Remedies = Iterator[Remedy]
@@ -70,12 +76,12 @@ class ByTarget:
             for made in record.adjustments[-1:]
         )
         seen = self._learning.observations(record, now, slowdown)
-        level = level_of(record, now, self.settings.phases.level)
+        level = level_of(record, now, self.settings.phases.level, slowdown)
         return Tracked(record.name, tracking, tuple(seen), follow_up, level)
 
-    def measured(self, record: WorkloadRecord) -> Measurements | None:
+    def measured(self, record: WorkloadRecord, platform: str = "") -> Measurements | None:
         """Its profiling, at the level at which it ran."""
-        return self._learning.measured(record)
+        return self._learning.measured(record, platform)
 
     def wake_at(self, now: float, cluster: Residents) -> float | None:
         """When the next that is suspended is resumed, if nothing changes; ``None`` = none is."""
@@ -204,14 +210,26 @@ class ByTarget:
                 yield Suspend(neighbor.name, record.name, decision)
                 return True
         # While it is reclassified, what was predicted of it is known to be wrong, elsewhere too.
-        if record.reclassifying or not self._slack.may_migrate(record, now):
+        if record.reclassifying:
             return False
-        return (yield from self._migrate(now, record, off, cluster))
+        if self._slack.may_migrate(record, now):
+            moved = yield from self._migrate(now, record, off, cluster)
+            if moved:
+                return True
+        return (yield from self._isolate(now, record, off, cluster))
 
     def _migrate(
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
     ) -> Remedied:
-        """To where it pays, with what a restart costs."""
+        """To where it pays, with what a restart costs.
+
+        Where others wait for room, what would be done again is paid by them: then only what loses
+        no work moves.
+        """
+        keeps_work = cluster.state.capabilities.keeps_work
+        is_service = record.workload.type is WorkloadType.LATENCY_CRITICAL
+        if not (keeps_work or is_service) and cluster.waiting_for_room():
+            return False
         view = cluster.view()
         here = frozenset(view.row(p.server) for p in record.placements)
         request = replace(cluster.request(record, now), excluded=here)
@@ -219,9 +237,14 @@ class ByTarget:
         predicted = verdict.decision.predicted
         if not isinstance(verdict, Place) or predicted is None:
             return False
-        keeps_work = cluster.state.capabilities.keeps_work
         gain = gain_of_move(
-            record, now, off, predicted, keeps_work=keeps_work, settings=self.settings
+            record,
+            now,
+            off,
+            predicted,
+            keeps_work=keeps_work,
+            settings=self.settings,
+            alternatives=len(set(view.platform.tolist())),
         )
         if not gain.pays:
             return False
@@ -239,6 +262,63 @@ class ByTarget:
         )
         yield Migrate(record.name, verdict.placements, decision)
         return True
+
+    def _isolate(
+        self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
+    ) -> Remedied:
+        """The neighbor that presses most goes elsewhere, where that pays (Paragon 3.4).
+
+        One at a time: what that does to it must show first.
+        """
+        slowdown, settings = cluster.slowdown_of(record), self.settings
+        recently = is_recent(record.neighbors_changed_at, now, settings.settling_seconds)
+        if not settings.isolate or cluster.recommends or slowdown is None or recently:
+            return False
+        view, keeps_work = cluster.view(), cluster.state.capabilities.keeps_work
+        pressing = shares_of_pressure(record, cluster.neighbors(record))
+        for neighbor, share in pressing:
+            if not self._may_make_room(neighbor, now):
+                continue
+            here = frozenset(view.row(p.server) for p in neighbor.placements)
+            request = replace(cluster.request(neighbor, now), excluded=here)
+            verdict = cluster.placement.place(request, view)
+            if not isinstance(verdict, Place):
+                continue
+            relief = Estimate(slowdown.mean**share, slowdown.std * share)
+            there = verdict.decision.predicted
+            gain = gain_of_isolation(
+                record, relief, neighbor, there, now, keeps_work=keeps_work, settings=settings
+            )
+            if not gain.pays:
+                continue
+            message = (
+                f"{record.name} has violated its target at {off.normalized:.0%} for "
+                f"{off.for_seconds:.0f} s, and no other server helps it: {neighbor.name} goes to "
+                f"{verdict.placements[0].server}; {gain.message}"
+            )
+            decision = replace(
+                verdict.decision,
+                stage=Stage.ADAPTATION,
+                reason=ReasonCode.PLACED_FOR_TARGET,
+                message=message,
+                numbers={**verdict.decision.numbers, **gain.numbers},
+            )
+            yield Migrate(neighbor.name, verdict.placements, decision)
+            return True
+        return False
+
+    def _may_make_room(self, neighbor: WorkloadRecord, now: float) -> bool:
+        """Whether it may be migrated for another's sake."""
+        return (
+            neighbor.phase is Phase.RUNNING
+            and not neighbor.revoking
+            and not neighbor.reclassifying
+            and not neighbor.workload.best_effort
+            and not neighbor.workload.scale.stateful
+            and len(neighbor.placements) == 1
+            and not is_violated(neighbor)
+            and self._slack.may_migrate(neighbor, now)
+        )
 
     def resume(self, now: float, cluster: Residents) -> Remedies:
         """Resume those whose time has come, the longest suspended first."""

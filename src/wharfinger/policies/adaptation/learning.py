@@ -76,10 +76,13 @@ class Learning:
         forgets = [*entries, cpu][: -self.settings.max_observed]
         return Observation(quantity, cpu, new, tuple(forgets))
 
-    def measured(self, record: WorkloadRecord) -> Measurements | None:
-        """All that was measured of a workload, before it ran and since; ``None`` = nothing was."""
+    def measured(self, record: WorkloadRecord, platform: str = "") -> Measurements | None:
+        """All that was measured of a workload, before it ran and since; ``None`` = nothing was.
+
+        It ran on that platform; what was seen there is told as where it was profiled.
+        """
         if record.observed and len(record.placements) == 1:
-            return self.corrected(record, "")
+            return self.corrected(record, platform)
         return record.measurements
 
     def corrected(self, record: WorkloadRecord, platform: str) -> Measurements:

@@ -14,6 +14,7 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import LevelTracking
 from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Estimate
 from wharfinger.policies.adaptation.phase_settings import LevelSettings
 from wharfinger.policies.adaptation.slack import cpu_used, is_recent
 
@@ -21,8 +22,25 @@ _MEMORY = 20
 """Measurements over which noise is learnt."""
 
 
-def level_of(record: WorkloadRecord, now: float, settings: LevelSettings) -> LevelTracking | None:
-    """Its level after its newest measurement; ``None`` = there is none as yet."""
+def level_of(
+    record: WorkloadRecord,
+    now: float,
+    settings: LevelSettings,
+    slowdown: Estimate | None = None,
+) -> LevelTracking | None:
+    """Its level after its newest measurement; ``None`` = there is none as yet.
+
+    ``slowdown`` is its performance among its neighbors over that alone, as predicted.
+    """
+    level = _level_of(record, now, settings, slowdown)
+    if level is None or level.doubt:
+        return level  # What its neighbors were, when it was seen at this level.
+    return level if level.slowdown == slowdown else replace(level, slowdown=slowdown)
+
+
+def _level_of(
+    record: WorkloadRecord, now: float, settings: LevelSettings, slowdown: Estimate | None
+) -> LevelTracking | None:
     before, probe, told = record.level, record.probe, _performance(record)
     if told is None or len(record.placements) != 1:
         return None
@@ -33,7 +51,12 @@ def level_of(record: WorkloadRecord, now: float, settings: LevelSettings) -> Lev
         return before  # A source lowers it.
     if is_unsettled(record, now, settings):
         return before and replace(
-            before, below=0.0, above=0.0, away=(), doubt=_doubt(record, before, now, settings)
+            before,
+            below=0.0,
+            above=0.0,
+            away=(),
+            away_since=None,
+            doubt=_doubt(record, before, now, settings),
         )
     ended = probe.answered_at if probe is not None and in_vivo else None
     if is_recent(ended, now, settings.level_settling_seconds / 2):
@@ -43,7 +66,12 @@ def level_of(record: WorkloadRecord, now: float, settings: LevelSettings) -> Lev
     if before is None:
         return LevelTracking(log(seen), 1, settings.noise, cpu_millicpus=cpu)
     if before.doubt:
-        return _compared(before, log(seen), _expected(record, quantity, before), now, settings, cpu)
+        expected, doubt = _expected(record, quantity, before), before.doubt
+        if doubt >= settings.neighbor_doubt and slowdown and before.slowdown:
+            # By what its neighbors are predicted to do, and how sure that is.
+            expected += log(slowdown.mean / before.slowdown.mean)
+            doubt = hypot(settings.neighbor_doubt, slowdown.std, before.slowdown.std)
+        return _compared(replace(before, doubt=doubt), log(seen), expected, now, settings, cpu)
     return _after(before, log(seen), now, settings)
 
 
@@ -83,14 +111,15 @@ def _compared(
     """After something about it has changed: the first measurement, against what was expected."""
     doubt = level.doubt
     if cpu_millicpus and level.cpu_millicpus:
-        doubt = max(doubt, settings.cpu_doubt * abs(log(cpu_millicpus / level.cpu_millicpus)))
+        by_cpu = settings.cpu_doubt * abs(log(cpu_millicpus / level.cpu_millicpus))
+        doubt = hypot(doubt, by_cpu)
     there = replace(
-        level, mean=seen, samples=1, below=0.0, above=0.0, away=(), doubt=0.0,
+        level, mean=seen, samples=1, below=0.0, above=0.0, away=(), away_since=None, doubt=0.0,
         cpu_millicpus=cpu_millicpus,
     )  # fmt: skip
     if abs(seen - expected) <= settings.clear * hypot(level.noise, doubt):
         return there
-    return replace(there, changed_at=now, shift=seen - expected)
+    return replace(there, changed_at=now, changes_since=now, shift=seen - expected)
 
 
 def _after(level: LevelTracking, seen: float, now: float, settings: LevelSettings) -> LevelTracking:
@@ -101,18 +130,21 @@ def _after(level: LevelTracking, seen: float, now: float, settings: LevelSetting
     below = max(0.0, level.below - off - settings.allowance)
     above = max(0.0, level.above + off - settings.allowance)
     away = (*level.away, seen) if below or above else ()
+    since = (now if level.away_since is None else level.away_since) if away else None
     if max(below, above) <= settings.threshold:
-        moved = replace(level, below=below, above=above, away=away[-_MEMORY:])
+        moved = replace(level, below=below, above=above, away=away[-_MEMORY:], away_since=since)
         # What may be the beginning of a change is not taken into the level.
         return moved if away else _with(moved, seen, settings)
     # Where it is now: by those that are nearer to the newest one than to the level.
     there = [each for each in away if abs(each - seen) < abs(each - level.mean)]
     mean = fmean(there or [seen])
     samples = max(1, len(there))
-    moved = replace(level, mean=mean, samples=samples, below=0.0, above=0.0, away=())
+    moved = replace(
+        level, mean=mean, samples=samples, below=0.0, above=0.0, away=(), away_since=None
+    )
     if abs(mean - level.mean) < settings.min_shift:
         return moved
-    return replace(moved, changed_at=now, shift=mean - level.mean)
+    return replace(moved, changed_at=now, changes_since=since, shift=mean - level.mean)
 
 
 def _with(level: LevelTracking, seen: float, settings: LevelSettings) -> LevelTracking:

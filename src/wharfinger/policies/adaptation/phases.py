@@ -22,7 +22,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Estimate, Measurements
-from wharfinger.model.workload import ProfileMode
+from wharfinger.model.workload import ProfileMode, WorkloadType
 from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.levels import describe, has_just_changed
 from wharfinger.policies.adaptation.phase_settings import PhaseSettings
@@ -83,8 +83,14 @@ class Phases:
         if record.level is None or not has_just_changed(record, now):
             return False
         own, window = abs(record.level.shift), self.settings.level.level_settling_seconds
+        # A small change is found some measurements after a large one that began with it.
+        began = now if record.level.changes_since is None else record.level.changes_since
         others = [r.level for r in cluster.neighbors(record) if r.level is not None]
-        lately = [each for each in others if is_recent(each.changed_at, now, window)]
+        lately = [
+            each
+            for each in others
+            if each.changed_at is not None and each.changed_at > began - window
+        ]
         return all(abs(each.shift) <= own for each in lately)
 
     def _is_due(self, now: float, record: WorkloadRecord) -> bool:
@@ -167,9 +173,10 @@ class Phases:
         is_alone = not cluster.neighbors(record) and not view.copies[row]
         if is_alone and view.cpu_allocated[row] < view.cpu_capacity[row]:
             return self._sources(record, known), ()
-        private = self._sources(record, [source for source in known if source in PRIVATE])
+        shares_cores = cluster.state.capabilities.shares_cores
+        private = [] if shares_cores else [source for source in known if source in PRIVATE]
         if private:
-            return private, ()
+            return self._sources(record, private), ()
         placement = self._empty_server(record, cluster)
         return (self._sources(record, known), (placement,)) if placement else ((), ())
 
@@ -188,13 +195,17 @@ class Phases:
         return tuple(order[: self.settings.sources])
 
     def _empty_server(self, record: WorkloadRecord, cluster: Residents) -> Placement | None:
-        """For a copy that goes on from where it is, and the sources; where it holds little state.
+        """For a copy that does what it does now, and the sources; where it holds little state.
 
         Of the platform on which its scores were measured before, if possible, else of its own.
         """
         workload, able = record.workload, cluster.state.capabilities
         held = record.placements[0].allocation
-        if not able.clones or workload.scale.stateful:
+        # What has an end and begins anew is in its first phase again; a service does as before.
+        is_service = workload.type is WorkloadType.LATENCY_CRITICAL
+        if not able.clones and not (able.copies_running and is_service):
+            return None
+        if workload.scale.stateful:
             return None
         if held.memory_bytes > self.settings.copied_bytes:
             return None

@@ -49,6 +49,7 @@ class TargetSettings:
         unmigrated_seconds: How long a workload runs before it may be migrated; twice as long each
             time, because a restart loses its work.
         move_seconds: What a migration takes besides the work that is repeated.
+        isolate: Whether neighbors that slow it are moved where moving itself does not pay.
         reclassification_seconds: Time between two reclassifications of a workload.
         max_observed: How many allocations keep their measured performance, the newest ones.
         surprise: Standard deviations off its prediction from which a workload is reclassified.
@@ -77,6 +78,7 @@ class TargetSettings:
     helped: float = 1.05
     unmigrated_seconds: float = 60.0
     move_seconds: float = 10.0
+    isolate: bool = True
     reclassification_seconds: float = 60.0
     max_observed: int = 8
     surprise: float = 2.0

@@ -19,7 +19,7 @@ from wharfinger.core.seams.contention import Array, Assessment, LogEstimates, Sc
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.errors import InvalidInput
-from wharfinger.model.allocation import Allocation
+from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.arrays import normal_below
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
@@ -198,6 +198,24 @@ class Paragon(ByReservation):
         if self._settings.selection is Selection.HASH:
             return HashTables(counted)
         return Harmony(counted)
+
+    def resize(
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse | None:
+        """The changed reservation; below its target it keeps that, and others may have to go."""
+        verdict, off = super().resize(request, placements, view), request.off_target
+        if verdict is not None or off is None or off.normalized >= 1:
+            return verdict
+        decision = Decision(
+            Stage.ADAPTATION,
+            self.name,
+            accepted=False,
+            reason=ReasonCode.WOULD_NOT_HELP,
+            message=f"not resized: at {off.normalized:.0%} of target with what its manifest states",
+            would_change="a larger spec.resources.cpu, another server, or other neighbors",
+            numbers={"pace": off.normalized},
+        )
+        return Refuse(decision)
 
     def place(self, request: Request, view: View) -> Place | Refuse:
         """Filter by room; then by the rule."""

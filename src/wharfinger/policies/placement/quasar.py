@@ -1,9 +1,9 @@
 """Quasar: a performance target, not a reservation; sized and placed in one decision.
 
-Source: Quasar 3.3 (joint allocation and assignment), Paragon 3.1 and 3.2 (neither the newcomer nor
-a resident is slowed beyond what it tolerates). Added: a target counts as kept at a stated
-confidence; where it is out of reach, servers are ranked by the probability that it is kept; an
-unclassified workload gets its reservation.
+Source: Quasar 3.3 (joint allocation and assignment), Paragon 3.1 and 3.2 (what a workload tolerates
+and causes). Added: a target counts as kept at a stated confidence; servers are ranked by
+targets that are expected to be kept, the newcomer's less those that residents lose; an unclassified
+workload gets its reservation.
 """
 
 from dataclasses import dataclass, field, replace
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import TargetPart, normalized_with, parts_of
-from wharfinger.core.seams.contention import POINTS, Assessment
+from wharfinger.core.seams.contention import Array, Assessment, ResidentsLoss
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.verdicts import WaitUntil
 from wharfinger.model.allocation import Allocation, Placement
@@ -70,6 +70,11 @@ class QuasarSettings:
             known how long it runs.
         idle_share: Of the idle CPU that the profiling of one workload may take, to measure it on
             more than two platforms; 0 = on two, as published (Quasar 3.2).
+        sources: How many sources of interference are injected beside its copy, while it waits; of
+            others its scores are those of similar programs. As published, and where there is only
+            one server: 2.
+        performance_weight: Targets that one unit of the logarithm of performance counts as, the
+            newcomer's and residents'.
         same_score: Scores that differ by less are the same, since what is known of neighbors is
             uncertain: of servers that take the same CPU the emptiest is chosen.
         resizing: Of following a target.
@@ -79,19 +84,18 @@ class QuasarSettings:
     best_effort_confidence: float = 0.5
     patience_seconds: float = 60.0
     idle_share: float = 0.25
+    sources: int = 0
+    performance_weight: float = 0.3
     same_score: float = 0.05
     resizing: ResizeSettings = field(default_factory=ResizeSettings)
 
 
 LEAST_WAIT_SECONDS = 1e-3
 """So that what is borne then is not a rounding error short of it."""
-FAR = 4.0
-"""Quantiles of the normal distribution beyond which probabilities are not told apart."""
-SAME_QUANTILE = 0.1
-"""Nor are those that differ by less: by 4% at most."""
-SAME_LOG = 0.01
-MOST_STEPS = 500.0
-"""Of ``SAME_LOG``, by which performance is told apart: to e ** -5."""
+SAME_GAIN = 0.01
+"""Expected targets by which servers are told apart; among others CPUs decide."""
+LOST = 0.5
+"""Targets of residents that may be lost for a newcomer in expectation: more likely than not."""
 LEAST_DIFFERENCE = 1e-4
 """Of the scores of an empty and of a full server that are as good as the other."""
 NOWHERE = np.array([], dtype=np.intp)
@@ -119,8 +123,7 @@ class ServerOptions:
         score: (S,) lower is better; infinite where it can't go.
         sizing: ``None`` where it goes by its reservation.
         violation: (S,) in points; 0 = no workload is slowed beyond what it tolerates.
-        lost: (S,) the part of it that is targets.
-        relaxed: No server keeps all workloads within that and the target with the confidence.
+        lost: (S,) targets of residents that are expected to be lost for it.
     """
 
     request: Request
@@ -133,7 +136,6 @@ class ServerOptions:
     contention: Assessment
     violation: NDArray[np.float64]
     lost: NDArray[np.float64]
-    relaxed: bool
 
     def allocation(self, cpu_millicpus: int) -> Allocation:
         """What it would get with so much CPU."""
@@ -141,19 +143,15 @@ class ServerOptions:
         return Allocation(cpu_millicpus, self.memory_bytes, best_effort)
 
     def best(self) -> NDArray[np.intp]:
-        """The rows that a decision records, best first; those that reach the target come first."""
-        possible, kept = np.isfinite(self.score), CANDIDATES_KEPT
-        reached = possible if self.sizing is None else possible & self.sizing.reached
-        first = _lowest(np.flatnonzero(reached), self.score, kept)
-        others = np.flatnonzero(possible & ~reached) if len(first) < kept else NOWHERE
-        return np.concatenate((first, _lowest(others, self.score, kept - len(first))))
+        """The rows that a decision records, best first."""
+        return _lowest(np.flatnonzero(np.isfinite(self.score)), self.score, CANDIDATES_KEPT)
 
     def nearest_miss(self) -> tuple[ReasonCode, str, str] | None:
         """Why a server with room can't take it, as a code and in words; what would change that."""
         rows = np.flatnonzero(np.isin(self.reason, (OFF_PREDICTION, CONTENTION, INCOMPATIBLE)))
         if not rows.size:
             return None
-        row = int(rows[self.violation[rows].argmin()])
+        row = int(rows[np.lexsort((self.violation[rows], self.lost[rows]))[0]])
         server, reason = self.view.names[row], CODES[int(self.reason[row])]
         if reason is ReasonCode.OFF_PREDICTION:
             why = f"a workload on {server} runs off its prediction: no new work until it does not"
@@ -169,7 +167,7 @@ class ServerOptions:
         rows = np.flatnonzero(self.reason == CONTENTION)
         if self.request.workload.best_effort or not rows.size:
             return None
-        return float(self.lost[rows].min()) / POINTS * patience_seconds
+        return float(self.lost[rows].min()) * patience_seconds
 
     def candidates(self, best: NDArray[np.intp]) -> tuple[Candidate, ...]:
         """The best, then those that can't take it, each with its numbers."""
@@ -192,6 +190,7 @@ class ServerOptions:
             numbers["kept_probability"] = self.sizing.kept_probability(row)
         if self.contention.informed:
             numbers["interference_beyond_tolerated"] = float(self.violation[row])
+            numbers["residents_targets_lost"] = float(self.lost[row])
         return numbers | self.contention.numbers(row)
 
 
@@ -249,25 +248,12 @@ def expected_run_seconds(request: Request) -> float | None:
     return workload.run.time_limit_seconds
 
 
-def _ranked_by_target(
-    score: NDArray[np.float64], sizing: Sizing, possible: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """(S,) scores in which servers where the target is not sure to be kept come last.
-
-    Of these, first by the probability that it is kept, then by performance, each as far as it is
-    told apart, then by their scores, which are CPUs and contention.
-    """
-    unsure = possible & ~sizing.reached
-    if not unsure.any():
+def _ranked_by_gain(score: Array, gain: Array, possible: NDArray[np.bool_]) -> Array:
+    """(S,) scores by which the servers of most gain come first, as far as that is told apart."""
+    if not possible.any():
         return score
-    steps = np.round(np.clip(sizing.kept_quantiles(), -FAR, FAR) / SAME_QUANTILE)
-    does = sizing.performance().mean
-    worse = np.minimum(np.round((does[unsure].max() - does) / SAME_LOG), MOST_STEPS)
-    within = score / (1.0 + float(score[unsure].max()))
-    sure = possible & sizing.reached
-    last = float(score[sure].max()) + 1.0 if sure.any() else 0.0
-    ranked = last + (FAR / SAME_QUANTILE - steps) + (worse + within) / (MOST_STEPS + 1)
-    return np.where(unsure, ranked, score)
+    steps = np.floor((gain[possible].max() - gain) / SAME_GAIN)
+    return np.asarray(steps + score / (1.0 + float(score[possible].max())))
 
 
 class Quasar(ByReservation):
@@ -283,7 +269,8 @@ class Quasar(ByReservation):
     @property
     def profiling(self) -> ProfilingNeeds:
         """What sizing takes, on as many platforms as idle CPU holds."""
-        return ProfilingNeeds(idle_share=self.settings.idle_share)
+        own = self.settings
+        return ProfilingNeeds(sources=own.sources, idle_share=own.idle_share)
 
     def place(self, request: Request, view: View) -> Place | Refuse | WaitUntil:
         """Size on each server, drop those that don't fit, rank the others."""
@@ -329,37 +316,49 @@ class Quasar(ByReservation):
         score = need / 1000.0 + cost.waste
         if best_effort:  # To the emptiest: by its CPU, then by its residents.
             score = view.cpu_allocated / np.maximum(view.cpu_capacity, 1) + view.residents / 100
-        kept = possible & (cost.violation == 0)
-        # Scores tell little of how much is lost: they decide only where the target is sure to be
-        # kept. Elsewhere the newcomer's own slowdown is in the probability, and they break ties.
-        sure = kept if sizing is None else kept & sizing.reached
-        relaxed = not best_effort and not sure.any()
-        if relaxed:
-            # The longer it waits, the more points of others' targets may be lost for it.
-            patience = self._patience(request)
-            bearable = POINTS * request.waited_seconds / patience if patience > 0 else inf
-            # Targets that are known to be lost for it are spared where there is any other server.
-            kept = possible & (cost.lost <= (0.0 if kept.any() else bearable))
-            score = score + cost.violation
+        loss = contention.residents_loss()
+        own = np.zeros(1) if sizing is None else sizing.kept_probabilities()
+        gain = self._gain(own, sizing, contention, loss)
+        # No more targets are lost for it than it keeps; the longer it waits, the more.
+        bearable = np.maximum(own, self._borne(request))
+        kept = possible & ((loss.targets < LOST) | (loss.targets <= bearable))
         reasons[possible & ~kept] = CONTENTION
-        if sizing is not None:
-            score = _ranked_by_target(score, sizing, kept)
-        score, memory_bytes = np.where(kept, score, inf), reserved.memory_bytes
-        if not best_effort:
-            self._prefer_empty(score, need, kept if sizing is None else kept & sizing.reached, view)
+        if not best_effort and kept.any():
+            first = kept & (gain >= gain[kept].max() - SAME_GAIN)
+            self._prefer_empty(score, need, first, view)
+        score = np.where(kept, _ranked_by_gain(score, gain, kept), inf)
         return ServerOptions(
             request,
             view,
             need,
-            memory_bytes,
+            reserved.memory_bytes,
             reasons,
             score,
             sizing,
             contention,
             cost.violation,
-            cost.lost,
-            relaxed,
+            loss.targets,
         )
+
+    def _gain(
+        self, kept: Array, sizing: Sizing | None, contention: Assessment, loss: ResidentsLoss
+    ) -> Array:
+        """(S,) expected targets that are kept with it there, its own less those of residents.
+
+        What performance changes beyond that counts by its weight, in logarithms.
+        """
+        performance = -contention.suffered.mean
+        if sizing is not None:  # More than was asked for is worth nothing to anyone.
+            performance = np.minimum(sizing.performance().mean, 0.0)
+        weight = self.settings.performance_weight
+        return np.asarray(kept - loss.targets + weight * (performance - loss.performance))
+
+    def _borne(self, request: Request) -> float:
+        """Targets of others that may be lost for it, since it has waited for so long."""
+        if request.workload.best_effort:
+            return 0.0
+        patience = self._patience(request)
+        return request.waited_seconds / patience if patience > 0 else inf
 
     def _patience(self, request: Request) -> float:
         """What its target bears of waiting: its tolerance of the time that it runs."""
@@ -396,7 +395,7 @@ class Quasar(ByReservation):
         name, sizing, harm = options.view.names[row], options.sizing, ""
         if options.request.workload.best_effort:
             return f"{name} has the most idle CPU"
-        if options.relaxed and options.violation[row] > 0:
+        if options.violation[row] > 0:
             worst = options.contention.worst(row)
             possible = np.isfinite(options.score)
             where = "there" if (options.violation[possible] == 0).any() else "on every server"

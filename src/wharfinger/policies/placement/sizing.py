@@ -25,6 +25,7 @@ from wharfinger.classification.prediction import (
     worse_by,
 )
 from wharfinger.core.seams.contention import Array, Assessment, LogEstimates
+from wharfinger.model.arrays import normal_below
 from wharfinger.model.decisions import Prediction
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Classification, Estimate, quantile
@@ -67,6 +68,8 @@ class SizingSettings:
 
 
 DEFAULT = SizingSettings()
+LEAST_STD = 0.02
+"""Of the logarithm of a predicted performance."""
 LEAST_KEPT = 1e-9
 """Of a target, with any tolerance."""
 
@@ -157,13 +160,12 @@ class Sizing:
         normalized = worse_by(self.curve.at(int(self.cpu_millicpus[row])), *_at(self.drop, row))
         return reached_probability(normalized, exp(self.kept))
 
-    def kept_quantiles(self) -> Array:
-        """(S,) the same as a quantile of the normal distribution, at most that of confidence."""
-        does, most = self.performance(), quantile(self.confidence)
-        ahead, std = does.mean - self.kept, np.sqrt(does.variance)
-        far = np.where(ahead >= 0, np.inf, -np.inf)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.minimum(np.where(std > 0, ahead / std, far), most)
+    def kept_probabilities(self) -> Array:
+        """(S,) the same on each, at most the confidence: those that are sure are alike."""
+        does = self.performance()
+        std = np.sqrt(does.variance + LEAST_STD**2)
+        kept = np.minimum(normal_below((does.mean - self.kept) / std), self.confidence)
+        return np.where(self.reached, self.confidence, kept)
 
     def interval_on(self, row: int) -> Prediction:
         """Over the target on one server, with what it would be given there."""
@@ -235,8 +237,10 @@ def size(
         eased, within = curve, np.searchsorted(grid, view.cpu_capacity, side="right")
         if not (curve.medians >= kept).any():
             eased = SizeCurve.of(at_once, grid, settings.confidence)
-        most = _most_useful(curve, within, settings.plateau)
         reserved = request.reserved(view.capabilities).cpu_millicpus
+        most = _most_useful(curve, within, settings.plateau)
+        if not request.workload.reservation.elastic_cpu:
+            most = np.maximum(most, _stated(grid, reserved, within))
         able = np.flatnonzero(eased.medians >= kept)
         at = int(able[0]) if able.size else min(int(grid.searchsorted(reserved)), len(grid) - 1)
         chosen = np.where(reached, chosen, _most_that_fits(grid, int(grid[at]), most, view))
@@ -336,6 +340,16 @@ def _most_useful(curve: SizeCurve, within: NDArray[np.int64], plateau: float) ->
         enough = curve.medians[:count].max() + log(plateau)
         most[count] = curve.sizes[np.flatnonzero(curve.medians[:count] >= enough)[0]]
     return np.asarray(most[within])
+
+
+def _stated(grid: NDArray[np.int64], cpu: int, within: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(S,) what its user states, as far as each server has it.
+
+    A curve that was measured at two sizes may level off too early, and where no size is sure to
+    keep the target, it is only the curve that calls the rest of what is stated useless.
+    """
+    at = np.minimum(int(grid.searchsorted(cpu)), within - 1)
+    return np.where(within > 0, grid[np.maximum(at, 0)], 0)
 
 
 def _most_that_fits(

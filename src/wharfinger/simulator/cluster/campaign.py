@@ -57,8 +57,18 @@ class Campaign:
     def measure(self, application: str, sources: Sequence[SharedResource]) -> Measurements | None:
         """All that there is to know of one; ``None`` = it did nothing, or does not fit."""
         job = self._job(application)
+        return self._run(application, job, self._plan(job, sources))
+
+    def scores(self, application: str, sources: Sequence[SharedResource]) -> Measurements | None:
+        """The same of interference alone."""
+        job = self._job(application)
+        plan = self._plan(job, sources)
+        only = replace(plan, cpu_millicpus=plan.cpu_millicpus[:1], further=())
+        return self._run(application, job, only)
+
+    def _run(self, application: str, job: Job, plan: ProfilingPlan) -> Measurements | None:
         self._cluster.jobs[job.name] = job
-        action = act.ProfileWorkload(application, job.workload, self._plan(job, sources))
+        action = act.ProfileWorkload(application, job.workload, plan)
         self._cluster.perform(action)
         while self._loop.step():
             for report in self._reports:

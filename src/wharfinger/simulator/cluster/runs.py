@@ -189,11 +189,16 @@ class Account:
             self.kept_alone_seconds += run.kept_alone * seconds
             self.kept_most_seconds += run.kept_most * seconds
             if self.recorder is not None:
+                self.recorder.ran(self.job.name, run.since, seconds, run.kept)
                 latency = service_values(run)[Quantity.LATENCY]
                 self.recorder.latency(self.job.name, seconds, latency)
             return
         work = run.rate * seconds
         self.done += work
+        if self.recorder is not None:
+            best = self.best[run.phase]
+            level = run.rate / best if best > 0 else 0.0
+            self.recorder.ran(self.job.name, run.since, seconds, level)
         if work > 0:
             self.alone_seconds += work / run.alone
             self.most_seconds += work / run.most

@@ -12,6 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def _none() -> NDArray[np.float64]:
+    return np.zeros(0)
+
+
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
     """What became of one workload.
@@ -55,6 +59,14 @@ class Series:
         latency_edges_seconds: (L + 1,) of the histograms of latency, ascending to infinity.
         latency: By service, (L,) share of its time with each latency, at its target's percentile.
         bounds_seconds: Of latency, by service; those without a bound are absent.
+        total_cpus: Of all servers.
+        ideal_cpus: (B,) CPUs that would be required, had each job run at once, alone, on its best
+            platform.
+        performance: (B,) mean performance of those that run: rate over that alone on their best
+            platform; NaN where nothing runs.
+        after_edges: (A + 1,) seconds since a job entered a phase; negative = before.
+        after_change: (A,) mean performance of such jobs, 0 while they stand still, up to their
+            next phase or their end; NaN = none.
     """
 
     edges: NDArray[np.float64]
@@ -66,6 +78,11 @@ class Series:
     latency_edges_seconds: NDArray[np.float64]
     latency: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     bounds_seconds: Mapping[str, float] = field(default_factory=dict)
+    total_cpus: float = 0.0
+    ideal_cpus: NDArray[np.float64] = field(default_factory=_none)
+    performance: NDArray[np.float64] = field(default_factory=_none)
+    after_edges: NDArray[np.float64] = field(default_factory=_none)
+    after_change: NDArray[np.float64] = field(default_factory=_none)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,7 +1,7 @@
 """How a run was over time, for pictures: noted on request as it changes, and binned at the end."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,12 @@ from wharfinger.simulator.scenario.jobs import Job
 
 BINS = 240
 MOST_GROUPS = 200  # rows of the picture; beyond, servers are taken together
+AFTER_EDGES_SECONDS = np.arange(-120.0, 601.0, 30.0)
 LATENCY_EDGES_SECONDS = np.geomspace(1e-4, 10.0, 101)
+
+
+Stretches = NDArray[np.float64]
+"""(N, 3) from when to when, and at which level."""
 
 
 class Changes:
@@ -59,6 +64,7 @@ class Recorder:
         self._used: dict[str, Changes] = {}
         self._capacity: dict[str, float] = {}
         self._latency: dict[str, NDArray[np.float64]] = {}
+        self._ran: dict[str, array[float]] = {}
 
     def capacity(self, server: str, cpu_millicpus: float) -> None:
         """A server comes or leaves, with so much CPU."""
@@ -73,6 +79,10 @@ class Recorder:
         """CPU of a server that does something."""
         self._used[server].put(now, cpu_millicpus)
 
+    def ran(self, job: str, began: float, seconds: float, performance: float) -> None:
+        """A job ran for so long from ``began`` on; ``performance`` as in ``Series``."""
+        self._ran.setdefault(job, array("d")).extend((began, began + seconds, performance))
+
     def latency(self, service: str, seconds: float, latency_seconds: float) -> None:
         """A service's latency was this for so long."""
         histogram = self._latency.get(service)
@@ -80,29 +90,96 @@ class Recorder:
             histogram = self._latency[service] = np.zeros(len(LATENCY_EDGES_SECONDS) + 1)
         histogram[np.searchsorted(LATENCY_EDGES_SECONDS, latency_seconds)] += seconds
 
-    def series(self, jobs: Mapping[str, Job], fates: Sequence[JobOutcome], ended: float) -> Series:
-        """All of it, from the beginning of the run to ``ended``, in seconds."""
+    def series(
+        self,
+        jobs: Mapping[str, Job],
+        fates: Sequence[JobOutcome],
+        ended: float,
+        phases: Sequence[tuple[str, float]] = (),
+    ) -> Series:
+        """All of it, from the beginning of the run to ``ended``, in seconds.
+
+        ``phases`` are jobs and when they entered another.
+        """
         edges = np.linspace(0.0, max(ended, 1e-9), BINS + 1)
         names = list(self._used)
         per_server = np.array([self._used[name].means(edges) for name in names])
         per_server = per_server.reshape(len(names), BINS)
         capacities = np.array([self._capacity[name] for name in names])
         groups, rows = _grouped(names, per_server, capacities)
-        required = Changes()
-        for time, change in sorted(_wanted(jobs, fates, ended)):
-            level = required.levels[-1] if required.levels else 0.0
-            required.put(time, level + change)
+        ran = {name: np.array(each).reshape(-1, 3) for name, each in self._ran.items()}
         return Series(
             edges=edges,
             groups=groups,
             utilization=rows,
-            required_cpus=required.means(edges) / MILLICPUS_PER_CPU,
+            required_cpus=_level(_wanted(jobs, fates, ended)).means(edges) / MILLICPUS_PER_CPU,
             allocated_cpus=self._allocated.means(edges) / MILLICPUS_PER_CPU,
             used_cpus=per_server.sum(axis=0) / MILLICPUS_PER_CPU,
             latency_edges_seconds=np.concatenate(([0.0], LATENCY_EDGES_SECONDS, [np.inf])),
             latency={name: h / h.sum() for name, h in self._latency.items() if h.sum() > 0},
             bounds_seconds={name: b for name in self._latency if (b := _bound(jobs[name]))},
+            total_cpus=float(capacities.sum()) / MILLICPUS_PER_CPU,
+            ideal_cpus=_level(_ideally(jobs, fates, ended)).means(edges) / MILLICPUS_PER_CPU,
+            performance=_mean_level(list(ran.values()), edges),
+            after_edges=AFTER_EDGES_SECONDS,
+            after_change=_after(ran, fates, ended, phases),
         )
+
+
+def _level(steps: Iterable[tuple[float, float]]) -> Changes:
+    """From when it changes by how much."""
+    changes = Changes()
+    for time, step in sorted(steps):
+        changes.put(time, (changes.levels[-1] if changes.levels else 0.0) + step)
+    return changes
+
+
+def _mean_level(stretches: Sequence[Stretches], edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(B,) of all stretches together, weighed by how long they are in each bin."""
+    rows = np.concatenate([np.zeros((0, 3)), *stretches])
+    times = rows[:, :2].T.reshape(-1)
+    steps = np.concatenate([rows[:, 2], -rows[:, 2]])
+    ones = np.repeat([1.0, -1.0], len(rows))
+    levels = _level(zip(times.tolist(), steps.tolist(), strict=True))
+    running = _level(zip(times.tolist(), ones.tolist(), strict=True)).means(edges)
+    there = running > 1e-9
+    return np.where(there, levels.means(edges) / np.where(there, running, 1.0), np.nan)
+
+
+def _after(
+    ran: Mapping[str, Stretches],
+    fates: Sequence[JobOutcome],
+    ended: float,
+    phases: Sequence[tuple[str, float]],
+) -> NDArray[np.float64]:
+    spans = {fate.name: (fate.submitted_at + fate.wait_seconds, fate.ended_at) for fate in fates}
+    times: dict[str, list[float]] = {}
+    for name, at in phases:
+        times.setdefault(name, []).append(at)
+    done = np.zeros(len(AFTER_EDGES_SECONDS) - 1)
+    there = done.copy()
+    for name, own in times.items():
+        began, end = spans[name]
+        ends = [*own[1:], ended if end is None else end]
+        for since, at, until in zip([began, *own[:-1]], own, ends, strict=True):
+            edges = np.clip(AFTER_EDGES_SECONDS + at, since, until)
+            there += np.diff(edges)
+            starts, stops, levels = ran.get(name, np.zeros((0, 3))).T
+            inside = np.clip(edges[None, :], starts[:, None], stops[:, None])
+            done += levels @ np.diff(inside, axis=1)
+    return np.where(there > 0, done / np.where(there > 0, there, 1.0), np.nan)
+
+
+def _ideally(
+    jobs: Mapping[str, Job], fates: Sequence[JobOutcome], ended: float
+) -> Iterator[tuple[float, float]]:
+    """From its submission, for as long as it would have taken alone on its best platform."""
+    for fate in fates:
+        seconds = (ended if fate.ended_at is None else fate.ended_at) - fate.submitted_at
+        job = jobs[fate.name]
+        ideal = seconds if job.is_service else fate.performance * seconds
+        yield fate.submitted_at, float(job.cpu_millicpus)
+        yield fate.submitted_at + ideal, -float(job.cpu_millicpus)
 
 
 def _bound(job: Job) -> float | None:

@@ -147,6 +147,9 @@ class PopulationClass:
     scale: Annotated[Scale, fields.SCALE] = field(default_factory=Scale)
     restartable: Annotated[bool, BOOLEAN("They may be moved.")] = True
     profile: Annotated[Profile, fields.PROFILE] = field(default_factory=Profile)
+    expects_duration: Annotated[
+        bool, BOOLEAN("Users state `expectedDuration`: as long as alone on the best platform.")
+    ] = False
 
     def __post_init__(self) -> None:
         serves = self.load is not None

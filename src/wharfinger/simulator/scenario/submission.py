@@ -75,7 +75,14 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
         _reservation(_needed(world, draft), draft.memory_bytes),
         _NOT_PROFILED if type_ is WorkloadType.BEST_EFFORT else each.profile,
         _measure(load_command=load_command),
+        expected_seconds=_ideal_seconds(world, draft) if each.expects_duration else None,
     )
+
+
+def _ideal_seconds(world: World, draft: Draft) -> float | None:
+    if draft.load is not None:
+        return None
+    return draft.seconds or draft.work / max(world.rates_of(draft.application))
 
 
 def _target(world: World, draft: Draft) -> Target | None:

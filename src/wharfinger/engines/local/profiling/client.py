@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from wharfinger.engines.local.records import check_key, list_keys
 from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Callback, Watcher
 from wharfinger.errors import InvalidInput
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import (
     Performance,
     Quantity,
@@ -36,7 +37,7 @@ from wharfinger.model.performance import (
     as_performance,
     meets,
 )
-from wharfinger.model.profile import Measurements, ProfilingPlan
+from wharfinger.model.profile import Entry, Measurements, Origin, ProfilingPlan
 from wharfinger.model.workload import ProfileMode, Workload
 from wharfinger.monitor.messages import Channel, start_peer
 from wharfinger.monitor.spec import main_quantity
@@ -90,11 +91,12 @@ class _Plan:
     """One plan under way; without a channel ``process`` clears away after its dead worker.
 
     ``below`` are the neighbors that were below their targets before the injection. ``probe`` is
-    what was asked where it is no profiling, but a probe of what runs.
+    what was asked where it is no profiling, but a probe of what runs, or of a copy of that.
     """
 
     key: str
     server: str
+    platform: str
     process: _Process
     channel: Channel | None
     answer: Answer | None = None
@@ -109,6 +111,25 @@ class _Plan:
         if self.probe is None:
             return ev.ProfilingFailed(self.key, reason)
         return _not_probed(self.probe, reason)
+
+    @property
+    def reads_workload(self) -> str:
+        """Key of the workload beside which its sources rise; empty = beside a copy."""
+        return self.probe.key if self.probe is not None and not self.probe.server else ""
+
+    def take(self, report: ev.Event) -> None:
+        """What its worker says in the end."""
+        about = self.reads_workload or self.key
+        if not isinstance(report, Answer) or report.key != about:
+            return
+        self.answer = report
+        if self.probe is None or self.reads_workload:
+            return
+        if isinstance(report, ev.ProfilingFinished):
+            scores = _as_observed(report.measurements, self.platform)
+            self.answer = ev.WorkloadProbed(self.probe.key, self.probe.number, scores)
+        elif isinstance(report, ev.ProfilingFailed):
+            self.answer = _not_probed(self.probe, report.reason)
 
 
 class ProfilingClient:
@@ -177,7 +198,7 @@ class ProfilingClient:
             self._begin(action)
 
     def probe(self, action: act.ProbeWorkload) -> None:
-        """Probe a run once; asked for again it goes on, or gets the same answer."""
+        """Probe a run, or a new copy of it, once; asked again it goes on, or answers the same."""
         name = _name_of(action)
         if name in self._plans:
             return
@@ -188,15 +209,15 @@ class ProfilingClient:
         if refusal := self._why_not_probed(action):
             self._settle(name, _not_probed(action, refusal))
             return
-        run = self._runs[action.key]
-        assert run.start.placement is not None
-        held, server = run.start.placement.allocation, run.start.placement.server
+        placement = self._runs[action.key].start.placement
+        assert placement is not None
+        held = placement.allocation
         plan = ProfilingPlan(
-            server,
+            action.server or placement.server,
             (held.cpu_millicpus,),
             held.memory_bytes,
             action.sources,
-            PROBE_SECONDS,
+            action.workload.profile.seconds if action.server else PROBE_SECONDS,
             action.tolerance,
         )
         try:
@@ -216,18 +237,23 @@ class ProfilingClient:
 
     def _why_not_probed(self, action: act.ProbeWorkload) -> str:
         run = self._runs.get(action.key)
-        if action.server:
-            return "this engine does not copy what runs"
         if run is None or not run.running or run.start.placement is None:
             return "it does not run"
         if not 0 < action.tolerance < 1:
             return f"a tolerance of {action.tolerance}"
-        here = run.start.placement.server
+        if action.server and (refusal := _not_copied(action.workload)):
+            return refusal
+        here = action.server or run.start.placement.server
+        if here not in self._machine().servers:
+            return f"no server {here!r} here"
         others = [
             other.start.placement.server
             for other in self._runs.values()
             if other is not run and other.running and other.start.placement is not None
         ]
+        if action.server:
+            taken = here in (*others, run.start.placement.server)
+            return f"{here} is not empty: what is there would slow the copy" if taken else ""
         if here in others:
             return "its server's cores are shared with neighbors: no source reaches it alone"
         if others and EVERYWHERE.intersection(action.sources):
@@ -289,10 +315,11 @@ class ProfilingClient:
             raise
         channel = Channel(ours)
         with suppress(OSError):  # Dead already: its end will be seen.
-            what = {"probe": [probe.key, probe.number]} if probe else {}
+            what = {"probe": [probe.key, probe.number]} if probe and not probe.server else {}
             channel.send({"job": job.encode(), **what})
         ours.setblocking(False)
-        plan = _Plan(key, server, process, channel, probe=probe)
+        platform = job.server.server.platform.name
+        plan = _Plan(key, server, platform, process, channel, probe=probe)
         self._watcher.add(channel.fileno(), partial(self._look, plan))
         return plan
 
@@ -307,10 +334,7 @@ class ProfilingClient:
                 return
             if "answer" in message:
                 kind, payload = message["answer"]
-                report = decode_event(kind, payload.encode())
-                about = plan.probe.key if plan.probe else plan.key
-                if isinstance(report, Answer) and report.key == about:
-                    plan.answer = report
+                plan.take(decode_event(kind, payload.encode()))
             if "maximum" in message:
                 device, maximum = message["maximum"]
                 self._maxima_per_second[device] = maximum
@@ -385,7 +409,7 @@ class ProfilingClient:
 
     def _tell_prober(self, run: LocalRun, newest: Sample, smoothed: Sample) -> None:
         for plan in self._plans.values():
-            if plan.probe is None or plan.probe.key != run.key or plan.channel is None:
+            if plan.probe is None or plan.reads_workload != run.key or plan.channel is None:
                 continue
             quantity = main_quantity(plan.probe.workload)
             reading = newest.readings.get(quantity)
@@ -416,12 +440,33 @@ def _not_probed(action: act.ProbeWorkload, reason: str) -> ev.WorkloadProbed:
     return ev.WorkloadProbed(action.key, action.number, Measurements(), reason)
 
 
-def _refusal(action: act.ProfileWorkload) -> str:
-    workload, plan = action.workload, action.plan
+def _as_observed(measured: Measurements, platform: str) -> Measurements:
+    """The scores of a copy of what runs, as of now; its own performance is another's."""
+    return Measurements(
+        tolerated=_observed(measured.tolerated),
+        caused=_observed(measured.caused),
+        silent=measured.silent,
+        platform=platform,
+    )
+
+
+def _observed(entries: Mapping[SharedResource, Entry]) -> dict[SharedResource, Entry]:
+    return {source: replace(entry, origin=Origin.OBSERVED) for source, entry in entries.items()}
+
+
+def _not_copied(workload: Workload) -> str:
+    """Why it is not; empty = it may be."""
     if workload.best_effort:
         return "best-effort work is never copied"
     if workload.profile.mode is not ProfileMode.COPY:
         return f"its manifest says profile.mode: {workload.profile.mode.value}, so it is not copied"
+    return ""
+
+
+def _refusal(action: act.ProfileWorkload) -> str:
+    plan = action.plan
+    if refusal := _not_copied(action.workload):
+        return refusal
     try:
         check_key(action.key)
     except InvalidInput as error:

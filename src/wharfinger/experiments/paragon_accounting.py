@@ -1,0 +1,53 @@
+"""Where each point of the gap between Paragon's policy and the oracle goes.
+
+Nothing was published of this. Pieces of the truth are added one after the other (``informed``): the
+scores of interference, then platforms, then no copies are run. What is left to the oracle is the
+rule: it tries each server with its true residents, where ``paragon`` sums predicted slowdowns.
+"""
+
+from dataclasses import replace
+
+from wharfinger.experiments.paragon_figures import (
+    HIGH,
+    KEPT,
+    LOW,
+    OF_SCHEDULERS,
+    OVERSUBSCRIBED,
+    PERFORMANCE,
+    PUBLISHED_RULE,
+)
+from wharfinger.experiments.runs import Figure, RunMeasure
+from wharfinger.simulator.informed import NO_PROFILING, TRUE_PLATFORMS, TRUE_SCORES, informed
+
+PIECES = (TRUE_SCORES, TRUE_PLATFORMS, NO_PROFILING)
+LADDER = tuple(informed("paragon", *PIECES[:count]) for count in range(len(PIECES) + 1))
+BY_ITSELF = informed("paragon", TRUE_PLATFORMS)
+PUBLISHED_EXACT = informed(PUBLISHED_RULE, *PIECES)
+"""The published rule, which knows all."""
+OF_ORACLE = "kept-over-oracles"
+
+PARAGON_ACCOUNTING = replace(
+    OF_SCHEDULERS,
+    name="paragon-accounting",
+    about="the gap between paragon and the oracle, piece by piece",
+    source="nothing published: what Paragon's predictions, profiling and rule cost here",
+    policies=("oracle", *LADDER, BY_ITSELF, PUBLISHED_RULE, PUBLISHED_EXACT, "least-loaded"),
+    scenarios=(LOW, HIGH, OVERSUBSCRIBED),
+    measures=(
+        RunMeasure(KEPT, better=1),
+        RunMeasure(OF_ORACLE, over=(KEPT, "oracle")),
+        RunMeasure(PERFORMANCE, better=1),
+        RunMeasure("platform_loss_mean", better=-1),
+        RunMeasure("interference_loss_mean", better=-1),
+        RunMeasure("waiting_loss_mean", better=-1),
+    ),
+    figures=(Figure("bars", "kept-{regime}", "Targets kept: {regime}", of=KEPT, label="share"),),
+    notes=(
+        (
+            f"From paragon on, each of {', '.join(PIECES)} is added to those before: the "
+            "difference between two is what a piece is worth. What is left to the oracle is the "
+            "rule's, and the residents' true performance, which only the oracle asks."
+        ),
+        "Scores are true on the reference platform, as profiling would read them without noise.",
+    ),
+)

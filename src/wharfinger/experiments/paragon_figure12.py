@@ -1,0 +1,168 @@
+"""Paragon's Figure 12: what profiling, classification, queueing and the search take of a run.
+
+Source: Paragon (TOCS) Figure 12 and section 6.1. Shares are of a program's time alone on its best
+platform. Profiling and queueing are simulated; classification and the search are the time that this
+machine took for them.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.experiments.ground_truth import GroundTruthStudy, Panels, Picture, StudyFindings
+from wharfinger.experiments.paragon_decisions import MEDIUM
+from wharfinger.experiments.paragon_plots import stacked
+from wharfinger.model.workload import WorkloadType
+from wharfinger.simulator.results.outcome import JobOutcome
+from wharfinger.simulator.run import RunSpec, Simulation
+from wharfinger.simulator.scenario.build import build
+from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
+from wharfinger.simulator.truth.physics.regimes import Regime
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+POLICY = "paragon[placement.sources=2]"
+"""With the two runs against sources of interference that were published (2.4)."""
+PARTS = ("training", "classification", "queueing", "search")
+SHOWN = 10
+"""Programs in the picture: those of every so many, by what they take in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overheads:
+    """Of one workload, seconds of each part, and alone on its best platform."""
+
+    name: str
+    seconds: Mapping[str, float]
+    ideal_seconds: float
+
+    def share(self, part: str) -> float:
+        """Of its time alone."""
+        return self.seconds[part] / self.ideal_seconds
+
+
+class _Timed(Simulation):
+    """Notes by job when a copy of it ran, and how long it took to classify it."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)  # type: ignore[arg-type]
+        self.copied: dict[str, float] = {}
+        self.classified: dict[str, float] = {}
+        self._copies: dict[str, tuple[str, float]] = {}
+
+    def _log(self, now: float, events: Sequence[ev.Event]) -> None:
+        super()._log(now, events)
+        for event in events:
+            if isinstance(event, ev.ProfilingPlanned):
+                self._copies[event.key] = event.name, now
+            elif (
+                isinstance(event, ev.ProfilingFinished | ev.ProfilingFailed)
+                and event.key in self._copies
+            ):
+                name, began = self._copies.pop(event.key)
+                self.copied[name] = self.copied.get(name, 0.0) + now - began
+
+    def _classify(self, action: act.Action) -> None:
+        began = time.perf_counter()
+        super()._classify(action)
+        assert isinstance(action, act.ClassifyWorkload)
+        name = action.workload.name
+        taken = time.perf_counter() - began
+        self.classified[name] = self.classified.get(name, 0.0) + taken
+
+
+def watch(
+    regime: Regime, seed: int, workloads: int | None = None, policy: str = POLICY
+) -> list[Overheads]:
+    """Of each workload that ran to its end, in one run of the scenario."""
+    spec = RunSpec(MEDIUM, policy, seed=seed, regime=regime.name, workloads=workloads)
+    setup = build(in_regime(load_scenario(MEDIUM), regime.name), seed, None, workloads)
+    simulation = _Timed(setup, spec)
+    outcome = simulation.run()
+    starts = setup.costs.start_seconds
+    searched: dict[str, float] = {}
+    placement = simulation.placement
+    for name, seconds in zip(placement.asked_for, placement.seconds, strict=True):
+        searched[name] = searched.get(name, 0.0) + seconds
+
+    def parts(fate: JobOutcome) -> dict[str, float]:
+        copied = simulation.copied.get(fate.name, 0.0)
+        return {
+            "training": copied,
+            "classification": simulation.classified.get(fate.name, 0.0),
+            "queueing": max(0.0, fate.wait_seconds - copied - starts),
+            "search": searched.get(fate.name, 0.0),
+        }
+
+    return [
+        Overheads(fate.name, parts(fate), fate.performance * (fate.ended_at - fate.submitted_at))
+        for fate in outcome.fates
+        if fate.ended_at is not None
+        and fate.performance > 0
+        and fate.type != WorkloadType.BEST_EFFORT
+    ]
+
+
+def look(regime: Regime, seed: int) -> StudyFindings:
+    """One run."""
+    return found(watch(regime, seed))
+
+
+def found(of_all: Sequence[Overheads]) -> StudyFindings:
+    """Means and 90th percentiles of the parts, and what is drawn."""
+    numbers: dict[str, float] = {}
+    for part in PARTS:
+        shares = [each.share(part) for each in of_all]
+        numbers[part] = fmean(shares)
+        numbers[f"{part}/p90"] = float(np.percentile(shares, 90))
+    ranked = sorted(of_all, key=lambda each: sum(each.seconds.values()) / each.ideal_seconds)
+    shown = ranked[:: max(1, len(ranked) // SHOWN)]
+    bars = {part: np.array([each.share(part) for each in shown]) for part in PARTS}
+    names = [each.name for each in shown]
+    return StudyFindings(numbers, {"overheads": {"parts": bars, "names": names}})
+
+
+def draw(panels: Panels, title: str) -> "Figure":
+    """The parts of some workloads of the first seed."""
+    ylabel = "of its time alone on the best platform (%)"
+    return stacked(panels["parts"], panels["names"], title, ylabel)
+
+
+PARAGON_FIGURE12 = GroundTruthStudy(
+    name="paragon-figure12",
+    about="what profiling, classification, queueing and the search take of a workload's time",
+    source="Paragon (TOCS) Figure 12, section 6.1",
+    measure=look,
+    pictures=(
+        Picture(
+            "overheads",
+            draw,
+            "Overheads of workloads, from the least to the most",
+        ),
+    ),
+    published={
+        "training": 0.012,
+        "classification": 0.0009,
+        "queueing": 0.015,
+        "search": 0.001,
+    },
+    notes=(
+        f"{POLICY} on {MEDIUM}. Shares of a program's time alone on its best platform.",
+        (
+            "Published for queueing and the search are upper bounds: less than 1.5% in all cases, "
+            "less than 0.1% in most."
+        ),
+        "Classification and search are this machine's time for them, so that they depend on it.",
+        (
+            "Training is above the published where workloads are short: half end within minutes, "
+            "and the runs of a copy take as long for all."
+        ),
+    ),
+)

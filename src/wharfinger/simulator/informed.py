@@ -1,0 +1,167 @@
+"""Policies with a piece of the truth, for accounts of what each piece is worth.
+
+``true-platforms+true-scores+paragon`` is ``paragon`` whose classifications have true performance on
+each platform, alone, and scores of interference measured without noise against all sources.
+``no-profiling`` classifies at once, with nothing but such truth. ``one-a-server`` places on empty
+servers only. A service's classification has no truth but its scores.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from wharfinger.classification.classifier import measured_score
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.core.seams.estimation import Profiling
+from wharfinger.core.seams.placement import PlacementPolicy, ServerIndex
+from wharfinger.core.seams.verdicts import PlacementVerdict
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Curve, Estimate
+from wharfinger.model.view import Request, View
+from wharfinger.simulator.cluster.campaign import Campaign
+from wharfinger.simulator.scenario.jobs import Job
+from wharfinger.simulator.scenario.setup import Setup
+from wharfinger.simulator.truth.ground_truth import TrueResident
+
+TRUE_PLATFORMS, TRUE_SCORES = "true-platforms", "true-scores"
+NO_PROFILING, ONE_A_SERVER = "no-profiling", "one-a-server"
+_WORDS = (TRUE_PLATFORMS, TRUE_SCORES, NO_PROFILING, ONE_A_SERVER)
+EXACT = 1e-3
+"""Standard deviation of the logarithm of what is true."""
+
+
+def informed(policy: str, *words: str) -> str:
+    """The policy with these pieces.
+
+    >>> informed("paragon", TRUE_SCORES, NO_PROFILING)
+    'true-scores+no-profiling+paragon'
+    """
+    return "+".join([*words, policy])
+
+
+def words_of(policy: str) -> tuple[frozenset[str], str]:
+    """The pieces before a policy's name, and the rest.
+
+    >>> words_of("one-a-server+paragon[confidence=0.5]")
+    (frozenset({'one-a-server'}), 'paragon[confidence=0.5]')
+    """
+    words: set[str] = set()
+    while (parts := policy.partition("+"))[0] in _WORDS and parts[1]:
+        words.add(parts[0])
+        policy = parts[2]
+    return frozenset(words), policy
+
+
+class TrueClassifier:
+    """Classifies as another does, and puts the truth in the place of what it has guessed.
+
+    ``campaign`` measures on the ``reference`` platform without noise.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        words: frozenset[str],
+        classify: Callable[[act.ClassifyWorkload], ev.Report],
+        campaign: Campaign,
+        reference: str,
+        sources: Sequence[SharedResource],
+    ) -> None:
+        self._words, self._classify = words, classify
+        self._truth, self._reference = setup.truth, reference
+        self._campaign, self._sources = campaign, sources
+        self._jobs = {job.name: job for job in setup.jobs}
+        self._sizes = {server.platform.name: server.cpu_millicpus for server in setup.servers}
+        self._scores: dict[str, dict[str, dict[SharedResource, Estimate]]] = {}
+
+    def classify(self, action: act.ClassifyWorkload) -> ev.Report:
+        """Of a job in its first phase."""
+        report = self._classify(action)
+        if not isinstance(report, ev.WorkloadClassified):
+            return report
+        made, job = report.classification, self._jobs[action.workload.name]
+        if TRUE_SCORES in self._words:
+            made = replace(made, **self._true_scores(job))
+        if TRUE_PLATFORMS in self._words and not job.is_service:
+            made = self._with_platforms(made, job)
+        return replace(report, classification=made)
+
+    def _true_scores(self, job: Job) -> dict[str, Any]:
+        if job.application not in self._scores:
+            measured = self._campaign.scores(job.application, self._sources)
+            self._scores[job.application] = (
+                {}
+                if measured is None
+                else {
+                    kind: {source: measured_score(entry) for source, entry in entries.items()}
+                    for kind, entries in (
+                        ("tolerated", measured.tolerated),
+                        ("caused", measured.caused),
+                    )
+                }
+            )
+        return self._scores[job.application]
+
+    def _with_platforms(self, made: Classification, job: Job) -> Classification:
+        sizes = sorted({min(job.cpu_millicpus, most) for most in self._sizes.values()})
+        rates = [self._rate(self._reference, job, cpu) for cpu in sizes]
+        own = Curve(tuple(sizes), tuple(Estimate(rate, EXACT) for rate in rates))
+        ratios = {}
+        for platform, most in self._sizes.items():
+            cpu = min(job.cpu_millicpus, most)
+            here, there = (self._rate(name, job, cpu) for name in (self._reference, platform))
+            if here > 0 and there > 0:
+                ratios[platform] = Estimate(there / here, EXACT)
+        return replace(
+            made,
+            curves={**made.curves, Quantity.RATE: own} if min(rates) > 0 else made.curves,
+            total=job.work if made.total is None else made.total,
+            platform=self._reference,
+            platforms=ratios,
+            by_allocation={},
+        )
+
+    def _rate(self, platform: str, job: Job, cpu_millicpus: int) -> float:
+        resident = TrueResident(job.application, float(cpu_millicpus), job.memory_bytes)
+        return self._truth.alone(platform, resident)
+
+
+class NoProfiling:
+    """Has each workload classified at once."""
+
+    name = NO_PROFILING
+
+    def plan(self, _request: Request, _view: View) -> Profiling:
+        """None."""
+        message = "nothing is measured: what is known is the truth"
+        return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message))
+
+
+class OneAServer:
+    """A placement that is shown empty servers only."""
+
+    def __init__(self, placement: PlacementPolicy) -> None:
+        self._placement = placement
+        self.name = f"{ONE_A_SERVER}+{placement.name}"
+        self.settings: Any = placement.settings
+
+    def place(self, request: Request, view: View) -> PlacementVerdict:
+        """As the placement does, where nobody runs."""
+        taken = np.where(view.residents > 0, view.cpu_capacity, view.cpu_allocated)
+        return self._placement.place(request, replace(view, cpu_allocated=taken, loads=None))
+
+    def resize(
+        self, request: Request, placements: tuple[Placement, ...], view: View
+    ) -> Place | Refuse | None:
+        """As the placement does."""
+        return self._placement.resize(request, placements, view)
+
+    def index(self) -> ServerIndex | None:
+        """The placement's."""
+        return self._placement.index()

@@ -1,0 +1,96 @@
+"""A policy that claims it does no worse than least-loaded and random, where scenarios are small.
+
+Kept targets and mean performance, 0 for what never ran, are at most a point below the better one's.
+Draws are identical, and differences are taken workload by workload. A test fails where harm of more
+than a point is likelier than 95%, so a pass of one case says little; the last test joins all cases
+of a policy, where chance is small.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.harm import BASELINES, ORACLE, SURE, Case, Fates, drawn_tables, fates, shortfall
+from wharfinger.policies.registry import POLICIES
+from wharfinger.simulator.scenario.scenario_files import shipped
+
+CLAIMING = [name for name, bundle in POLICIES.items() if bundle.does_no_harm]
+KEYS = ("kept", "performance")
+NEEDS_FILES = {"openb"}
+"""Scenarios of traces that are not shipped."""
+NO_REGIMES = {"openb", "services", "synthetic"}
+CASES = [
+    Case(name, "" if name in NO_REGIMES else "moderate")
+    for name in shipped()
+    if name not in NEEDS_FILES
+] + [Case("paragon-local-low", regime) for regime in ("contended", "overcommitted")]
+EXCEPTIONS: dict[tuple[str, str, str], str] = {}
+"""Policy, case and key to the numbers by which it does harm; each must go on to fail."""
+
+pytestmark = pytest.mark.long
+
+
+@cache
+def ran(case: Case, policy: str) -> tuple[Fates, ...]:
+    return tuple(fates(case, policy, seed) for seed in case.seeds)
+
+
+def check(case: Case, policy: str, key: str) -> None:
+    short = shortfall(ran(case, policy), {name: ran(case, name) for name in BASELINES}, key)
+    assert short.probability < SURE, (
+        f"{policy} does {short.mean:.3f} ± {short.error:.3f} worse than {short.under} in {key}"
+    )
+
+
+def excepted(policy: str, case: Case, key: str) -> list[pytest.MarkDecorator]:
+    numbers = EXCEPTIONS.get((policy, case.name, key))
+    return [pytest.mark.xfail(strict=True, reason=numbers)] if numbers else []
+
+
+@pytest.mark.parametrize(
+    ("policy", "case", "key"),
+    [
+        pytest.param(policy, case, key, marks=excepted(policy, case, key))
+        for case in CASES
+        for policy in CLAIMING
+        for key in KEYS
+    ],
+    ids=str,
+)
+def test_it_does_no_harm(policy: str, case: Case, key: str) -> None:
+    check(case, policy, key)
+
+
+@pytest.mark.parametrize("policy", CLAIMING)
+@pytest.mark.parametrize("key", KEYS)
+def test_it_does_no_harm_beside_pairs_that_were_measured(
+    policy: str, key: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "drawn-tables"
+    scenario = str(folder / "scenario.yaml") if folder.exists() else drawn_tables(folder)
+    check(Case(scenario, workloads=60, seeds=(1, 2, 3)), policy, key)
+
+
+@pytest.mark.parametrize("policy", CLAIMING)
+def test_nothing_is_left_over_where_it_fits(policy: str) -> None:
+    left = {case.name: [run.idle for run in ran(case, policy) if run.idle] for case in CASES}
+    assert not {name: names for name, names in left.items() if names}
+
+
+@pytest.mark.parametrize("policy", CLAIMING)
+def test_the_oracle_keeps_no_fewer_targets(policy: str, tmp_path: Path) -> None:
+    """On tables, where it knows all that there is to know."""
+    case = Case(drawn_tables(tmp_path / "tables"), workloads=60, seeds=(1, 2, 3))
+    own, bound = ran(case, policy), {ORACLE: ran(case, ORACLE)}
+    beaten = shortfall(bound[ORACLE], {policy: own}, "kept")
+    assert beaten.probability < SURE, f"the oracle keeps {beaten.mean:.3f} fewer than {policy}"
+
+
+@pytest.mark.parametrize("policy", CLAIMING)
+@pytest.mark.parametrize("key", KEYS)
+def test_all_cases_together_are_no_worse(policy: str, key: str) -> None:
+    """Each workload weighs the same, and no exception is made."""
+    baselines = {name: [run for case in CASES for run in ran(case, name)] for name in BASELINES}
+    short = shortfall([run for case in CASES for run in ran(case, policy)], baselines, key)
+    assert short.probability < SURE, f"{short.mean:.3f} ± {short.error:.3f} under {short.under}"
