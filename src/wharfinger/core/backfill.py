@@ -89,6 +89,8 @@ def keep_room(head: BlockedHead, view: View, cluster: ClusterState, now: float) 
         kept = _earliest(head.name, row, cpu, memory, view, cluster, now)
         if best is None or kept.starts_at < best.starts_at:
             best = kept
+        if best.starts_at <= now:
+            break  # None is earlier.
     assert best is not None
     if best.starts_at == inf and len(rows) == 1 and _is_full_of_services(best, cluster):
         return None
@@ -103,10 +105,11 @@ def _earliest(
     if view.unsettled[row] or (cpu <= 0 and memory <= 0):
         # It is not for want of room that the head is not there: nothing says until when.
         return KeptRoom(head, server, row, inf)
-    ends = sorted(
+    ends = [
         (expected_end(record, now), record.uid, allocation)
         for record, allocation in _holding(server, cluster)
-    )
+    ]
+    ends.sort()
     for at, (end, _, allocation) in enumerate(ends):
         cpu, memory = cpu - allocation.cpu_millicpus, memory - allocation.memory_bytes
         together = at + 1 < len(ends) and ends[at + 1][0] == end
@@ -185,12 +188,19 @@ def _end(record: WorkloadRecord, predicted: Prediction | None, begun: float, now
     run = record.workload.run
     if run.restart.policy is RestartPolicy.ALWAYS:
         return inf
-    told = (record.workload.expected_seconds, run.time_limit_seconds)
-    ends = [begun + seconds for seconds in told if seconds is not None]
-    if predicted is not None and Term.COMPLETION in predicted.performance:
-        ends.append(record.submitted_at + predicted.performance[Term.COMPLETION].high)
-    # One that is long over was wrong.
-    return next((max(now, end) for end in ends if now - end <= LATE * (end - begun)), inf)
+    # One that is long over was wrong. Asked of every resident of many servers: nothing is built.
+    seconds = record.workload.expected_seconds
+    if seconds is not None and now - (end := begun + seconds) <= LATE * (end - begun):
+        return max(now, end)
+    seconds = run.time_limit_seconds
+    if seconds is not None and now - (end := begun + seconds) <= LATE * (end - begun):
+        return max(now, end)
+    completion = None if predicted is None else predicted.performance.get(Term.COMPLETION)
+    if completion is not None:
+        end = record.submitted_at + completion.high
+        if now - end <= LATE * (end - begun):
+            return max(now, end)
+    return inf
 
 
 def copy_end(plan: ProfilingPlan, begun_at: float, now: float) -> float:
