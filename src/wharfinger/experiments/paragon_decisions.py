@@ -54,7 +54,7 @@ _DECISIONS = replace(
             f"{cause}-{{regime}}-{{scenario}}",
             f"Loss to {words}: {{regime}}",
             of=f"{cause}_loss",
-            label="workloads (%), by what they lose",
+            label="workloads (%)",
         )
         for cause, words in CAUSES.items()
     ),

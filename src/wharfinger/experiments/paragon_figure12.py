@@ -131,7 +131,7 @@ def found(of_all: Sequence[Overheads]) -> StudyFindings:
 
 def draw(panels: Panels, title: str) -> "Figure":
     """The parts of some workloads of the first seed."""
-    ylabel = "of its time alone on the best platform (%)"
+    ylabel = "% of its time alone"
     return stacked(panels["parts"], panels["names"], title, ylabel)
 
 

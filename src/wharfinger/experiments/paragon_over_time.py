@@ -24,7 +24,7 @@ from wharfinger.simulator.results.outcome import Outcome
 
 LOCAL_LOW, LOCAL_OVERSUBSCRIBED = "paragon-local-low", "paragon-local-oversubscribed"
 PHASES = "paragon-local-phases"
-WINDOWS = {"before": (-120.0, 0.0), "after": (0.0, 30.0), "recovered": (300.0, 600.0)}
+WINDOWS = {"before": (-60.0, 0.0), "after": (0.0, 30.0), "recovered": (120.0, 180.0)}
 """Seconds since a workload entered a phase."""
 
 
@@ -75,9 +75,9 @@ PARAGON_FIGURE10 = replace(
     notes=(
         NOTE,
         (
-            "phases/: mean performance of a workload in the two minutes before it enters a phase, "
-            "in the half minute after, and from the fifth to the tenth minute; standing still "
-            "counts as 0. The paper prints no number of how it recovers."
+            "phases/: mean performance of a workload in the minute before it enters a phase, in "
+            "the half minute after, and in the third minute; of phases that last so long. Standing "
+            "still counts as 0. The paper prints no number of how it recovers."
         ),
     ),
 )

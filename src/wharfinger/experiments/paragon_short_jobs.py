@@ -7,7 +7,7 @@ is not stated, so it is the local one of section 5, at medium load. Training is 
 from dataclasses import replace
 from statistics import fmean
 
-from wharfinger.experiments.paragon_figures import NOTE, OF_SCHEDULERS
+from wharfinger.experiments.paragon_figures import OF_SCHEDULERS
 from wharfinger.experiments.runs import Figure, Published, RunMeasure
 from wharfinger.simulator.results.outcome import Outcome
 
@@ -88,8 +88,5 @@ PARAGON_SHORT_JOBS = replace(
     figures=(
         Figure("bars", "running-{regime}", "Short jobs: {regime}", of=RUNNING, label="seconds"),
     ),
-    notes=(
-        NOTE,
-        f"{RUNNING}: from the first start on, as published; {TIME}: from submission on.",
-    ),
+    notes=(f"{RUNNING}: from the first start on, as published; {TIME}: from submission on.",),
 )

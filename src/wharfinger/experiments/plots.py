@@ -72,6 +72,8 @@ OF_BOUND: Array = np.geomspace(0.01, 100, 401)
 """Multiples of a latency bound."""
 AXIS_LETTERS = 55
 """Characters that fit along an axis."""
+LEGEND_LETTERS = 80
+"""Characters of a legend's line, each name with its sample."""
 SHORT = 8
 """Characters of a short name."""
 MIN_SHOWN = 0.05
@@ -285,7 +287,8 @@ def bars(
         axes.set_ylim(
             min(0.0, *(each.mean for group in groups.values() for each in group.values()))
         )
-        figure.legend(loc="outside lower left", frameon=False, ncols=FEW, fontsize=10)
+        columns = min(FEW, max(1, LEGEND_LETTERS // (max(map(len, names)) + 6)))
+        figure.legend(loc="outside lower left", frameon=False, ncols=columns, fontsize=10)
     return figure
 
 

@@ -65,8 +65,8 @@ class Series:
         performance: (B,) mean performance of those that run: rate over that alone on their best
             platform; NaN where nothing runs.
         after_edges: (A + 1,) seconds since a job entered a phase; negative = before.
-        after_change: (A,) mean performance of such jobs, 0 while they stand still, up to their
-            next phase or their end; NaN = none.
+        after_change: (A,) mean performance of such jobs, 0 while they stand still; of phases that
+            last as long, after one that did. NaN = there are none.
     """
 
     edges: NDArray[np.float64]
