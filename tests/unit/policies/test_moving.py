@@ -1,16 +1,30 @@
 """A migration pays, or is not made."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.seams.adaptation import Migrate, Remedy, Residents
 from wharfinger.core.state import WorkloadRecord
-from wharfinger.model.decisions import Interval, Prediction, Term
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import (
+    Decision,
+    Interval,
+    Place,
+    Prediction,
+    ReasonCode,
+    Stage,
+    Term,
+)
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Performance, Quantity, Reading
 from wharfinger.model.profile import Classification, Estimate
-from wharfinger.model.view import OffTarget
-from wharfinger.model.workload import Run, Target, Workload, WorkloadType
+from wharfinger.model.view import Capabilities, OffTarget, Request
+from wharfinger.model.workload import Run, Scale, Target, Workload, WorkloadType
+from wharfinger.policies.adaptation.by_target import ByTarget
 from wharfinger.policies.adaptation.moving import (
     Gain,
     gain_of_isolation,
@@ -161,3 +175,61 @@ def test_the_neighbor_that_presses_most_is_first() -> None:
     nothing = resident(4)
     shares = shares_of_pressure(victim, (on_disk, on_cache, nothing))
     assert [(record.uid, share) for record, share in shares] == [(3, 0.75), (2, 0.25)]
+
+
+def crowded(neighbor: WorkloadRecord, **given: object) -> SimpleNamespace:
+    """A cluster in which neighbors leave 60% of a workload's performance, and another has room."""
+    held = Placement("b", Allocation(1000, 1))
+    decision = Decision(
+        Stage.PLACEMENT, "hand", True, ReasonCode.OK, "room", predicted=there(2.0, 2.0)
+    )
+    told = {
+        "recommends": False,
+        "state": SimpleNamespace(capabilities=Capabilities(keeps_work=True)),
+        "placement": SimpleNamespace(place=lambda _request, _view: Place((held,), decision)),
+        "slowdown_of": lambda _record: Estimate(0.6, 0.05),
+        "neighbors": lambda _record: [neighbor],
+        "view": lambda: SimpleNamespace(row=lambda _server: 0),
+        "request": lambda record, _now: Request(record.workload, 0.0, None),
+    }
+    return SimpleNamespace(**{**told, **given})
+
+
+def isolated(cluster: SimpleNamespace) -> list[Remedy]:
+    victim = job(1.0, 400.0)
+    victim.classification = Classification("hand", "1", tolerated={CACHE: Estimate(20.0, 1.0)})
+    off = OffTarget(0.5, 30.0, None)
+    return list(ByTarget()._isolate(NOW, victim, off, cast("Residents", cluster)))
+
+
+def pressing(**workload: object) -> WorkloadRecord:
+    record = job(2.0, 100.0)
+    told = {"run": replace(record.workload.run, restartable=True), **workload}
+    wanted = replace(record.workload, name="n", **told)
+    record = replace(record, workload=wanted, phase=Phase.RUNNING)
+    record.placements = (Placement("a", Allocation(1000, 1)),)
+    record.classification = Classification("hand", "1", caused={CACHE: Estimate(60.0, 1.0)})
+    return record
+
+
+def test_a_workload_that_cannot_be_helped_is_isolated() -> None:
+    (remedy,) = isolated(crowded(pressing()))
+    assert isinstance(remedy, Migrate)
+    assert remedy.name == "n"
+    assert "w has violated its target at 50%" in remedy.decision.message
+    assert "n goes to b" in remedy.decision.message
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        crowded(pressing(scale=Scale(stateful=True))),
+        crowded(pressing(run=Run(("n",)))),
+        crowded(pressing(), slowdown_of=lambda _record: None),
+        crowded(pressing(), slowdown_of=lambda _record: Estimate(0.99, 0.05)),
+        crowded(pressing(), recommends=True),
+    ],
+    ids=["stateful", "not restartable", "nothing is known", "not why", "only recommends"],
+)
+def test_else_all_stay(cluster: SimpleNamespace) -> None:
+    assert not isolated(cluster)

@@ -64,6 +64,7 @@ class LocalMonitor:
         report_seconds: float,
         hastened_seconds: float,
     ) -> None:
+        self.hastened_seconds = hastened_seconds
         self._runs = runs
         self._tell = tell
         self._readiness: dict[str, ev.ReadinessChanged] = {}

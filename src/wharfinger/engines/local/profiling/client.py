@@ -39,7 +39,7 @@ from wharfinger.model.performance import (
 )
 from wharfinger.model.profile import Entry, Measurements, Origin, ProfilingPlan
 from wharfinger.model.workload import ProfileMode, Workload
-from wharfinger.monitor.messages import Channel, start_peer
+from wharfinger.monitor.messages import Channel, Message, start_peer
 from wharfinger.monitor.spec import main_quantity
 
 log = logging.getLogger(__name__)
@@ -47,6 +47,8 @@ log = logging.getLogger(__name__)
 Answer = ev.ProfilingFinished | ev.ProfilingFailed | ev.WorkloadProbed
 
 STOPPED = "stopped"
+READINGS, MIN_PATIENCE_SECONDS = 5, 2.0
+"""How many a prober awaits one for: a workload that says nothing for longer can't be probed."""
 PROBE_SECONDS = 180.0
 """For all sources of a probe together; then it is over."""
 CAP_BYTES = 1 << 30
@@ -315,7 +317,10 @@ class ProfilingClient:
             raise
         channel = Channel(ours)
         with suppress(OSError):  # Dead already: its end will be seen.
-            what = {"probe": [probe.key, probe.number]} if probe and not probe.server else {}
+            what: Message = {}
+            if probe and not probe.server:
+                patience = max(MIN_PATIENCE_SECONDS, READINGS * self._measuring.hastened_seconds)
+                what = {"probe": [probe.key, probe.number, patience]}
             channel.send({"job": job.encode(), **what})
         ours.setblocking(False)
         platform = job.server.server.platform.name

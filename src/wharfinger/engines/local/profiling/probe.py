@@ -15,23 +15,27 @@ from wharfinger.errors import InvalidInput, Unavailable, WharfingerError
 from wharfinger.ibench.driver import RunningSource
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry, Measurements
+from wharfinger.monitor.messages import Message
 from wharfinger.profiling.rising import Rising
 from wharfinger.profiling.scores import caused_on_cpu
 from wharfinger.profiling.steps import NeighborFell, SourceSilent
 
-PATIENCE_SECONDS = 5.0
-"""For one reading; a workload that says nothing for longer can't be probed."""
 UNSETTLED = 1
 """Readings after each change that cover time before it."""
 
 
-def answer(job: ProfilingJob, number: int, key: str, lifeline: Lifeline) -> ev.WorkloadProbed:
-    """Raise the plan's sources; raises ``ManagerGone``, and then no source is left, either."""
+def answer(
+    job: ProfilingJob, number: int, key: str, lifeline: Lifeline, patience_seconds: float
+) -> ev.WorkloadProbed:
+    """Raise the plan's sources; raises ``ManagerGone``, and then no source is left, either.
+
+    A workload that says nothing for ``patience_seconds`` can't be probed.
+    """
     upper_base = job.directory / "upper"
     try:
         cleanup.begin(job.directory, upper_base)
         upper_base.mkdir(mode=0o700, exist_ok=True)
-        session = ProbeSession(job, lifeline)
+        session = ProbeSession(job, lifeline, patience_seconds)
         try:
             session.run()
         finally:
@@ -44,8 +48,9 @@ def answer(job: ProfilingJob, number: int, key: str, lifeline: Lifeline) -> ev.W
 class ProbeSession:
     """The rise of the sources, one by one."""
 
-    def __init__(self, job: ProfilingJob, lifeline: Lifeline) -> None:
+    def __init__(self, job: ProfilingJob, lifeline: Lifeline, patience_seconds: float) -> None:
         self._job, self._lifeline = job, lifeline
+        self._patience_seconds = patience_seconds
         self._rising = Rising(job.plan.sources, job.plan.tolerance)
         self._source: RunningSource | None = None
         self._ends = ExitStack()
@@ -91,12 +96,17 @@ class ProbeSession:
             raise SourceSilent(str(error)) from error
         self._lifeline.forget()
         for _ in range(UNSETTLED):
-            self._lifeline.hear(PATIENCE_SECONDS)
+            self._hear()
+
+    def _hear(self) -> Message:
+        heard = self._lifeline.hear(self._patience_seconds)
+        if heard is None:
+            patience = f"{self._patience_seconds:g} s"
+            raise SourceSilent(f"it told nothing of its performance in {patience}")
+        return heard
 
     def _take_one(self, intensity: float) -> None:
-        heard = self._lifeline.hear(PATIENCE_SECONDS)
-        if heard is None:
-            raise SourceSilent(f"it told nothing of its performance in {PATIENCE_SECONDS:.0f} s")
+        heard = self._hear()
         if intensity == 0 and heard.get("used_cpus") is not None:
             self._used_cpus.append(float(heard["used_cpus"]))
         self._rising.take(float(heard["performance"]))

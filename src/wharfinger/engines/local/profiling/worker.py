@@ -96,9 +96,9 @@ def _report(
 ) -> ev.ProfilingFinished | ev.ProfilingFailed | ev.WorkloadProbed:
     if asked is None:
         return answer(job, lifeline)
-    key, number = asked
+    key, number, patience_seconds = asked
     follow_parent(follow=False)
-    return probe.answer(job, int(number), str(key), lifeline)
+    return probe.answer(job, int(number), str(key), lifeline, float(patience_seconds))
 
 
 def main(arguments: list[str]) -> None:
