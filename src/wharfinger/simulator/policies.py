@@ -151,8 +151,8 @@ class Trained:
         """A row of its program; now and then all is learnt anew, in simulated time.
 
         As a live manager does (``runtime.learning``): plans are made by the training set alone, and
-        classifications are in the log, so that a replay needs none of this. Only where workloads are
-        given what they state: what it does to sizing is unmeasured (decision 0057).
+        classifications are in the log: a replay needs none of this. Only where workloads
+        are given what they state: what it does to sizing is unmeasured (decision 0057).
         """
         application = workload.run.command[-1]
         if not self._needs.stated or application in self._setup.training:
