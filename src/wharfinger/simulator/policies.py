@@ -172,10 +172,11 @@ class Trained:
         """A row of its program; now and then all is learnt anew, in simulated time.
 
         As a live manager does (``runtime.learning``): plans are made by the training set alone, and
-        classifications are in the log, so that a replay needs none of this.
+        classifications are in the log: a replay needs none of this. Only where workloads
+        are given what they state: what it does to sizing is unmeasured (decision 0057).
         """
         application = workload.run.command[-1]
-        if application in self._setup.training:
+        if not self._needs.stated or application in self._setup.training:
             return
         program = replace(workload, run=replace(workload.run, command=(application,)))
         self._learnt = learn(self._learnt, program, measured)
