@@ -161,7 +161,8 @@ class SourceResidents:
         curves = np.empty((4, count, len(SOURCES)))
         drop, variance, unspent = np.empty(count), np.empty(count), np.empty((2, len(SOURCES)))
         constants = self._per_point, self._min_score, self._max_drop
-        seat_residents(scores, *constants, *curves, drop, variance, unspent)
+        slope, doubt, steep, borne = curves
+        seat_residents(scores, *constants, slope, doubt, steep, borne, drop, variance, unspent)
         self._unspent[:, :, row] = unspent
         seated = [at for at, each in enumerate(residents) if not each.best_effort]
         slots = self._take(row, len(seated))
