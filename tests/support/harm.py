@@ -156,7 +156,7 @@ def shortfall(own: Sequence[Fates], baselines: dict[str, Sequence[Fates]], key: 
     def joined(runs: Sequence[Fates]) -> NDArray[np.float64]:
         return np.concatenate([getattr(run, key) for run in runs])
 
-    best = max(baselines, key=lambda name: float(joined(baselines[name]).mean()))
+    best = max(baselines, key=lambda name: float(joined(baselines[name]).sum()))
     difference = joined(baselines[best]) - joined(own)
     if not difference.size:
         return Shortfall(best, 0.0, 0.0)
