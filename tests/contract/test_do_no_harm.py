@@ -1,9 +1,9 @@
 """A policy that claims it does no worse than least-loaded and random, where scenarios are small.
 
-Kept targets and mean performance, 0 for what never ran, are at most a point below the better one's.
-Draws are identical, and differences are taken workload by workload. A test fails where harm of more
-than a point is likelier than 95%, so a pass of one case says little; the last test joins all cases
-of a policy, where chance is small.
+Kept targets and mean performance over target, 0 for what never ran, are at most a point below the
+better one's. Draws are identical, and differences are taken workload by workload. A test fails
+where harm of more than a point is likelier than 95%, so a pass of one case says little; the last
+test joins all cases of a policy, where chance is small.
 """
 
 from functools import cache

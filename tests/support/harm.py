@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tests.support.measured_tables import write_tables
 from wharfinger.model.arrays import normal_below
 from wharfinger.simulator.oracle.greedy import GreedyOracle
+from wharfinger.simulator.results.outcome import JobOutcome
 from wharfinger.simulator.run import RunSpec, prepare
 from wharfinger.simulator.scenario.population import class_counts
 from wharfinger.simulator.scenario.scenario_files import load_scenario
@@ -93,9 +94,15 @@ def fates(case: Case, policy: str, seed: int) -> Fates:
     wanted = [fate for fate in outcome.fates if fate.type != "best-effort"]
     return Fates(
         np.array([float(fate.kept) for fate in wanted if fate.target_performance is not None]),
-        np.array([fate.performance for fate in wanted]),
+        np.array([_performance(fate) for fate in wanted]),
         tuple(idle),
     )
+
+
+def _performance(fate: JobOutcome) -> float:
+    """Of its target, at most 1: what is given beyond that does nobody good."""
+    reached = fate.target_performance
+    return fate.performance if reached is None else reached
 
 
 def _holds(state, server: str) -> bool:

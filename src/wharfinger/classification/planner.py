@@ -109,11 +109,12 @@ class JointPlanner:
             cpu_millicpus=tuple(chosen),
             memory_bytes=self._memory(workload, row, further, view),
             sources=runs[0].sources,
-            seconds=workload.profile.seconds,
+            seconds=workload.profile.seconds * _share(len(chosen), len(runs[0].sources)),
             tolerance=workload.tolerance,
             further=tuple(further),
             beside=self._beside if _holds_two(chosen[0], memory_bytes, row, view) else (),
             apart=apart,
+            patience_seconds=workload.profile.seconds,
         )
         return Profiling(self._decision(_described(plan)), plan)
 
@@ -152,16 +153,12 @@ class JointPlanner:
         if len(names) > needs.sources:
             names = _telling(tolerated, names, needs.sources, None)
         memory_bytes = workload.reservation.memory_bytes
-        # Each run takes as long as in a joint plan; those on other platforms go beside the first.
-        shares = (1 + RAMP_ALLOCATIONS * len(names)) / (
-            ENTRIES + RAMP_ALLOCATIONS * SOURCES_INJECTED
-        )
         plan = ProfilingPlan(
             server=view.names[row],
             cpu_millicpus=(cpu,),
             memory_bytes=self._memory(workload, row, further, view),
             sources=tuple(map(SharedResource, names)),
-            seconds=workload.profile.seconds * min(shares, 1.0),
+            seconds=workload.profile.seconds * _share(1, len(names)),
             tolerance=workload.tolerance,
             further=tuple(further),
             beside=self._beside if _holds_two(cpu, memory_bytes, row, view) else (),
@@ -219,6 +216,12 @@ class JointPlanner:
             considered=len(view.names),
             numbers={"copies": float(busy), "cpu_needed_millicpus": float(cpu_millicpus)},
         )
+
+
+def _share(allocations: int, sources: int) -> float:
+    """Of a joint plan's seconds, what so many of its runs take; others go beside the first."""
+    of_all = ENTRIES + RAMP_ALLOCATIONS * SOURCES_INJECTED
+    return min(1.0, (allocations + RAMP_ALLOCATIONS * sources) / of_all)
 
 
 def _places(

@@ -224,3 +224,15 @@ def test_what_is_stated_runs_where_no_resident_slows_the_copy() -> None:
     assert found is not None
     assert found.plan is not None
     assert found.plan.server in ("busy", "far-busy"), "where else it does not fit"
+
+
+def test_a_copy_without_sources_runs_for_its_share_of_the_seconds() -> None:
+    made = Classifications({Aspect.SCALE_UP: BY_CPU}, "gaussian")
+    found = JointPlanner(made, needs=ProfilingNeeds(sources=0)).plan(
+        Request(TARGETED), view(1000, 1000)
+    )
+    assert found is not None
+    assert found.plan is not None
+    assert (len(found.plan.cpu_millicpus), found.plan.sources) == (2, ())
+    assert found.plan.seconds == pytest.approx(TARGETED.profile.seconds * 2 / 10)
+    assert found.plan.limit_seconds == TARGETED.profile.seconds

@@ -602,3 +602,10 @@ def test_where_the_target_is_not_sure_it_is_given_what_its_user_states() -> None
     assert given(place(view_of(4), of_four, flat_from_one)) == ("s0", 4000)
     assert given(place(view_of(2), of_four, flat_from_one)) == ("s0", 2000), "all that there is"
     assert given(place(view_of(4), unstated, flat_from_one))[1] < 4000
+
+
+def test_what_is_not_sure_takes_no_more_than_stated_where_others_may_lack_it() -> None:
+    hopeless = replace(wants(1e6), reservation=Reservation(1000, MIB))
+    idle, busy = view_of(8, 8), view_of(8, 8, used={"s0": 1000, "s1": 8000})
+    assert given(place(idle, hopeless, known(0.1)))[1] > 1000
+    assert given(place(busy, hopeless, known(0.1))) == ("s0", 1000)

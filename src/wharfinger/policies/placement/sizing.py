@@ -243,8 +243,11 @@ def size(
             most = np.maximum(most, _stated(grid, reserved, within))
         able = np.flatnonzero(eased.medians >= kept)
         at = int(able[0]) if able.size else min(int(grid.searchsorted(reserved)), len(grid) - 1)
+        if not request.workload.reservation.elastic_cpu and not _is_idle(view, settings):
+            # More than is stated, for a target that is not sure, would be what others wait for.
+            most = np.maximum(_stated(grid, reserved, within), int(grid[at]))
         chosen = np.where(reached, chosen, _most_that_fits(grid, int(grid[at]), most, view))
-    if _is_idle(view, settings):
+    if settings.idle_confidence > settings.confidence and _is_idle(view, settings):
         surer, sure = _enough(curve, by_platform, beyond, settings.idle_confidence, view)
         if not sure.all():
             within = np.searchsorted(grid, view.cpu_capacity, side="right")
@@ -266,8 +269,6 @@ def size(
 
 def _is_idle(view: View, settings: SizingSettings) -> bool:
     """Whether so little CPU is allocated that nobody lacks it."""
-    if settings.idle_confidence <= settings.confidence:
-        return False
     return bool(view.cpu_allocated.sum() <= settings.idle_below * view.cpu_capacity.sum())
 
 
