@@ -296,6 +296,6 @@ def resident(record: WorkloadRecord) -> Resident | None:
         record.uid,
         record.classification,
         stated.best_effort,
-        stated.tolerance,
+        1.0 if stated.target is None else stated.tolerance,
         record.predicted,
     )

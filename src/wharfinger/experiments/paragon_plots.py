@@ -55,7 +55,7 @@ def band_shares(losses: Array) -> Array:
     [0.5, 0.25, 0.0, 0.25]
     """
     above = [float((losses > edge).mean()) if losses.size else 0.0 for edge in BAND_EDGES]
-    return -np.diff([1.0 if losses.size else 0.0, *above, 0.0])
+    return np.asarray(np.abs(np.diff([1.0 if losses.size else 0.0, *above, 0.0])))
 
 
 def performance(series: Mapping[str, Series], title: str) -> "Figure":

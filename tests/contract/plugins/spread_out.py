@@ -33,7 +33,7 @@ class SpreadOut:
     def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
         return Tracked(record.name, None)
 
-    def measured(self, record: WorkloadRecord) -> Measurements | None:
+    def measured(self, record: WorkloadRecord, platform: str = "") -> Measurements | None:
         return record.measurements
 
     def wake_at(self, now: float, cluster: Residents) -> float | None:

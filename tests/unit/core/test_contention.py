@@ -1,5 +1,7 @@
 """The core keeps its contention table up to date, server by server."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from tests.support.cluster import PLATFORM, Cluster, running, server, workload
@@ -7,10 +9,13 @@ from tests.support.courses import curve, made, measure, start, wants
 from tests.support.exact_profiles import exact_profiles
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
+from wharfinger.core.residency import resident
+from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import Estimate, Measurements
+from wharfinger.model.workload import Target
 
 PROFILES = exact_profiles("b", ["x", "y"], np.array([[0.5, 0.8], [0.9, 0.0]]))
 DISK = SharedResource.STORAGE_BANDWIDTH
@@ -166,3 +171,12 @@ def test_what_pressed_on_a_copy_is_kept_with_its_measurements():
     assert kept is not None
     assert kept.neighbors[PLATFORM.name].presses == PROFILES["x"].presses
     cluster.check_books()
+
+
+def test_a_resident_without_a_target_has_none_to_lose():
+    aimless = WorkloadRecord(workload("a"), 1, 0.0, classification=curve((1000, 100.0)))
+    aiming = replace(aimless, workload=replace(workload("a"), target=Target(rate_per_second=1.0)))
+    first, second = resident(aimless), resident(aiming)
+    assert first is not None
+    assert second is not None
+    assert (first.tolerance, second.tolerance) == (1.0, aiming.workload.tolerance)

@@ -32,7 +32,7 @@ class Resident:
     Attributes:
         uid: Rises with the order of submission.
         best_effort: It has no target.
-        tolerance: How far below its target it still counts as kept, as a share.
+        tolerance: How far below its target it still counts as kept, as a share; 1 = it has none.
         predicted: By the decision that placed or resized it last.
     """
 
