@@ -40,6 +40,7 @@ from wharfinger.policies.adaptation.elastic import Elastic
 from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.levels import level_of
 from wharfinger.policies.adaptation.moving import (
+    Gain,
     gain_of_isolation,
     gain_of_move,
     shares_of_pressure,
@@ -253,14 +254,7 @@ class ByTarget:
             f"target violated at {off.normalized:.0%} for {off.for_seconds:.0f} s, and nothing "
             f"helps here: {server} should give {predicted.mean:.0%}; {gain.message}"
         )
-        decision = replace(
-            verdict.decision,
-            stage=Stage.ADAPTATION,
-            reason=ReasonCode.PLACED_FOR_TARGET,
-            message=message,
-            numbers={**verdict.decision.numbers, **gain.numbers},
-        )
-        yield Migrate(record.name, verdict.placements, decision)
+        yield _migration(record, verdict, gain, message)
         return True
 
     def _isolate(
@@ -296,14 +290,7 @@ class ByTarget:
                 f"{off.for_seconds:.0f} s, and no other server helps it: {neighbor.name} goes to "
                 f"{verdict.placements[0].server}; {gain.message}"
             )
-            decision = replace(
-                verdict.decision,
-                stage=Stage.ADAPTATION,
-                reason=ReasonCode.PLACED_FOR_TARGET,
-                message=message,
-                numbers={**verdict.decision.numbers, **gain.numbers},
-            )
-            yield Migrate(neighbor.name, verdict.placements, decision)
+            yield _migration(neighbor, verdict, gain, message)
             return True
         return False
 
@@ -479,3 +466,15 @@ class ByLoad(ByTarget):
             )
             if not is_newest:
                 yield remedy
+
+
+def _migration(record: WorkloadRecord, verdict: Place, gain: Gain, message: str) -> Migrate:
+    """To where a placement would have it, for a target's sake."""
+    decision = replace(
+        verdict.decision,
+        stage=Stage.ADAPTATION,
+        reason=ReasonCode.PLACED_FOR_TARGET,
+        message=message,
+        numbers={**verdict.decision.numbers, **gain.numbers},
+    )
+    return Migrate(record.name, verdict.placements, decision)
