@@ -41,6 +41,8 @@ ENTRIES = 2
 """Per classification, as published."""
 MIN_MILLICPUS = 250
 """Below this a copy mostly starts up; smaller allocations are filled in."""
+SAME_SIZE = 0.2
+"""Of what is stated: sizes that differ by less tell the same."""
 SHORT = 2.0
 """Times the plan's own seconds: what is to end sooner is not profiled (Paragon 3.5)."""
 
@@ -75,7 +77,7 @@ class JointPlanner:
         memory_bytes = workload.reservation.memory_bytes
         room = _room(memory_bytes, view)
         room[list(request.excluded)] = 0
-        if self._needs.stated:
+        if self._runs_stated(request, view):
             return self._plan_stated(request, room, view)
         row = int(np.argmax(room)) if room.size else 0
         worth = self._worth(workload.type, row, room, view) if room.size else []
@@ -124,6 +126,31 @@ class JointPlanner:
             return ""
         return f"it is expected to run for {expected:g} s, less than {short:g} s"
 
+    def _runs_stated(self, request: Request, view: View) -> bool:
+        """Whether what is stated is run on several platforms, and not what tells most.
+
+        Where other sizes or several servers may be given, those are run only if nothing is stated,
+        or there is nothing to choose.
+        """
+        workload, needs = request.workload, self._needs
+        if needs.sizes == 1 or not needs.stated:
+            return needs.stated
+        able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
+        return able == 1 and len(view.names) > 1 and not workload.reservation.elastic_cpu
+
+    def _second(self, cpu: int, type_: WorkloadType, row: int, view: View) -> tuple[int, ...]:
+        """What else is run where what is stated is run first, the larger first."""
+        room = view.cpu_capacity - view.cpu_allocated
+        others = {
+            Configuration(size).name: size
+            for size in self._worth(type_, row, room, view)
+            if abs(size - cpu) > SAME_SIZE * cpu
+        }
+        scale_up = self._made.recommender(Aspect.SCALE_UP, type_)
+        count, own = self._needs.sizes - 1, Configuration(cpu).name
+        chosen = _telling(scale_up, list(others), count, None, own) if count else []
+        return tuple(sorted({cpu, *(others[name] for name in chosen)}, reverse=True))
+
     def _plan_stated(self, request: Request, room: NDArray[np.int64], view: View) -> Profiling:
         """The allocation that is stated, on several platforms side by side (Paragon 2.4)."""
         workload, needs = request.workload, self._needs
@@ -152,13 +179,13 @@ class JointPlanner:
         tolerated = made.recommender(Aspect.TOLERATED, type_)
         if len(names) > needs.sources:
             names = _telling(tolerated, names, needs.sources, None)
-        memory_bytes = workload.reservation.memory_bytes
+        memory_bytes, sizes = workload.reservation.memory_bytes, self._second(cpu, type_, row, view)
         plan = ProfilingPlan(
             server=view.names[row],
-            cpu_millicpus=(cpu,),
+            cpu_millicpus=sizes,
             memory_bytes=self._memory(workload, row, further, view),
             sources=tuple(map(SharedResource, names)),
-            seconds=workload.profile.seconds * _share(1, len(names)),
+            seconds=workload.profile.seconds * _share(len(sizes), len(names)),
             tolerance=workload.tolerance,
             further=tuple(further),
             beside=self._beside if _holds_two(cpu, memory_bytes, row, view) else (),

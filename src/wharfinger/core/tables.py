@@ -11,7 +11,7 @@ from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Placement
 from wharfinger.model.arrays import frozen
 from wharfinger.model.platform import Server
-from wharfinger.model.view import Capabilities, Occupant, View
+from wharfinger.model.view import CPU_SIZES, Capabilities, Occupant, View, size_class
 from wharfinger.native import LoadIndex
 
 FLAGS = ("accepting", "unsettled")
@@ -57,6 +57,7 @@ class ServerTable:
             **{name: np.zeros(16, dtype=np.int64) for name in COUNTS},
             **{name: np.zeros(16, dtype=np.uint8) for name in FLAGS},
         }
+        self._held_sizes = np.zeros(len(CPU_SIZES), dtype=np.int64)
         self._unsettled_names: set[str] = set()
         self._loads = LoadIndex()
         self._shown: dict[str, Any] | None = None
@@ -144,6 +145,7 @@ class ServerTable:
             columns["cpu_allocated"][row] += sign * allocation.cpu_millicpus
             columns["memory_allocated"][row] += sign * allocation.memory_bytes
             columns["residents"][row] += sign
+            self._held_sizes[size_class(allocation.cpu_millicpus)] += sign
 
     def count_copy(self, server: str, change: int) -> None:
         """A profiling run begins there (1), or has ended (-1)."""
@@ -186,6 +188,7 @@ class ServerTable:
             "index": self._index,
             "occupants": self._occupants,
             "rows": self._row,
+            "held_sizes": frozen(self._held_sizes[:]),
         }
 
     def touch(self, server: str) -> None:

@@ -91,6 +91,19 @@ class ServersByLoad(Protocol):
         """
 
 
+CPU_SIZES = 250 * 2 ** np.arange(20, dtype=np.int64)
+"""Thousandths of a CPU by which placements are counted."""
+
+
+def size_class(cpu_millicpus: int) -> int:
+    """Index in ``CPU_SIZES`` of the least size that holds so much.
+
+    >>> [size_class(cpu) for cpu in (50, 250, 251, 1000, 3000)]
+    [0, 0, 1, 2, 4]
+    """
+    return min((max(cpu_millicpus - 1, 0) // 250).bit_length(), len(CPU_SIZES) - 1)
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """The cluster, one row per server, in the order in which the servers joined.
@@ -111,6 +124,8 @@ class View:
         rows: Row of each server by its name; ``None`` = only ``names``.
         contention: Slowdowns of residents and newcomers; ``None`` = no contention model.
         occupants: What holds resources on a server, by its name; ``None`` = only counts are known.
+        held_sizes: (len(CPU_SIZES),) how many placements hold so much CPU, or less and more than
+            the size before; ``None`` = not kept.
     """
 
     names: Sequence[str]
@@ -131,6 +146,7 @@ class View:
     index: Any = None
     contention: "ContentionTable | None" = None
     occupants: Callable[[str], Sequence[Occupant]] | None = None
+    held_sizes: NDArray[np.int64] | None = None
 
     def row(self, server: str) -> int:
         """The row of a server.
@@ -172,6 +188,8 @@ class OffTarget:
         estimated: The performance is a capacity estimate, by its idle CPU.
         throttled: Share of the periods of its CPU quota in which that did not last, where that
             calls for more CPU, also before its target is missed; ``None`` = it does not.
+        unused_from: Thousandths of a CPU of which it uses no more, although it was given more
+            lately, or was until that was taken back; ``None`` = nothing of the kind.
     """
 
     normalized: float
@@ -179,6 +197,7 @@ class OffTarget:
     cpu_seconds_per_second: float | None
     estimated: bool = False
     throttled: float | None = None
+    unused_from: int | None = None
 
     @property
     def lacks(self) -> bool:

@@ -15,7 +15,15 @@ from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.view import Capabilities, Request, View
-from wharfinger.model.workload import Measure, Profile, ProfileMode, Scale, Target, WorkloadType
+from wharfinger.model.workload import (
+    Measure,
+    Profile,
+    ProfileMode,
+    Scale,
+    Target,
+    Workload,
+    WorkloadType,
+)
 
 COLUMNS = (100, 250, 500, 750, 1000, 2000)
 _RNG = np.random.default_rng(0)
@@ -236,3 +244,26 @@ def test_a_copy_without_sources_runs_for_its_share_of_the_seconds() -> None:
     assert (len(found.plan.cpu_millicpus), found.plan.sources) == (2, ())
     assert found.plan.seconds == pytest.approx(TARGETED.profile.seconds * 2 / 10)
     assert found.plan.limit_seconds == TARGETED.profile.seconds
+
+
+def test_where_sizes_are_chosen_what_is_stated_is_run_and_another() -> None:
+    """On several servers; on one its neighbors must be known, and all that tells most is run."""
+    made = Classifications({Aspect.SCALE_UP: BY_CPU}, "gaussian")
+    planner = JointPlanner(made, needs=ProfilingNeeds(stated=True, sizes=2, sources=0))
+    stated = replace(TARGETED, reservation=replace(TARGETED.reservation, cpu_millicpus=500))
+
+    def sizes(job: Workload, seen: View) -> tuple[int, ...]:
+        found = planner.plan(Request(job), seen)
+        assert found is not None
+        assert found.plan is not None
+        return found.plan.cpu_millicpus
+
+    two = sizes(stated, view(4000, 4000))
+    assert (len(two), two[0] > two[1], 500 in two) == (2, True, True)
+    unstated = replace(stated, reservation=replace(stated.reservation, elastic_cpu=True))
+    joint = JointPlanner(made, needs=ProfilingNeeds(sources=0)).plan(
+        Request(stated), view(4000, 4000)
+    )
+    assert joint is not None
+    assert joint.plan is not None
+    assert sizes(unstated, view(4000, 4000)) == joint.plan.cpu_millicpus

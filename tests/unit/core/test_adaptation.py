@@ -294,6 +294,26 @@ def test_cpu_is_not_given_to_one_that_waits_for_something_else(cluster: Cluster)
     assert cluster.record("w").message == ""
 
 
+def test_what_it_does_not_use_of_added_cpu_is_taken_back(cluster: Cluster) -> None:
+    """A program of so many threads computes on no more CPUs than that."""
+    start(cluster, wants(100))
+    steps = [resized(cluster, measure(cluster, 70, cpu=0.4)) for _ in range(12)]
+    made = [cpu for cpu in steps if cpu is not None]
+    assert made[0] > 400
+    assert made[1:] == [400], "and it is not tried again"
+    decision = cluster.record("w").decisions[-1].decision
+    assert "it used no more than 0.4 CPU when it had more" in decision.message
+    assert not decision.accepted
+
+
+def test_added_cpu_that_it_uses_stays(cluster: Cluster) -> None:
+    start(cluster, wants(100))
+    first = next(cpu for _ in range(9) if (cpu := resized(cluster, measure(cluster, 70, cpu=0.4))))
+    later = [resized(cluster, measure(cluster, 90, cpu=first / 1000)) for _ in range(9)]
+    again = [cpu for cpu in later if cpu is not None]
+    assert again[0] > first, "it still misses its target"
+
+
 def test_where_there_is_no_room_it_takes_what_there_is_and_then_says_so(cluster: Cluster) -> None:
     cluster.tell(ev.WorkloadSubmitted(workload("other", 1400)))
     start(cluster, wants(100))

@@ -101,3 +101,14 @@ def test_a_server_is_as_unsettled_as_it_was_when_its_row_moves() -> None:
     assert _view(columns).unsettled.tolist() == [1, 1, 0]
     columns.drop("c")
     assert columns.unsettled() == ["a"]
+
+
+def test_it_counts_what_is_held_by_size() -> None:
+    columns = ServerTable()
+    columns.put(server("a"))
+    held = [Placement("a", Allocation(cpu, 1)) for cpu in (50, 300, 1000, 900)]
+    columns.hold(held)
+    columns.hold(held[:1], sign=-1)
+    counted = columns.view(Capabilities()).held_sizes
+    assert counted is not None
+    assert counted[:4].tolist() == [0, 1, 2, 0], "up to 0.25, 0.5, 1 and 2 CPUs"

@@ -574,7 +574,8 @@ def test_of_servers_that_are_about_as_good_the_emptier_one() -> None:
     neighbor = known(caused={CACHE: 2.0}, tolerated={CACHE: 98.0})
     newcomer = known(tolerated={CACHE: 90.0}, caused={CACHE: 5.0})
     view = view_of(4, 4, residents={"s0": [neighbor]}, used={"s0": 2000})
-    strict = Quasar(QuasarSettings(same_score=0.0))
+    alike = SizingSettings(idle_confidence=0.8)
+    strict = Quasar(QuasarSettings(alike, same_score=0.0, fragmentation_weight=0.0))
     request = Request(wants(93.0), classification=newcomer)
     assert given(strict.place(request, view))[0] == "s0"
     assert given(place(view, wants(93.0), newcomer))[0] == "s1"

@@ -24,7 +24,9 @@ class ProfilingNeeds:
     """What a placement wants to be measured; the default: what a target's sizing takes.
 
     Attributes:
-        stated: Only the allocation that the workload states, on several platforms (Paragon 2.4).
+        stated: The allocation that the workload states, on several platforms (Paragon 2.4).
+        sizes: On the first of them how many allocations are run, that one among them. With more
+            than one a workload that states none, or may have several servers, gets a joint plan.
         sources: How many sources are injected; two where a target is sized on the only server.
         idle_share: Of the idle CPU that the runs of one plan may take with the least allocation
             that is tried; in any case on two platforms.
@@ -32,6 +34,7 @@ class ProfilingNeeds:
     """
 
     stated: bool = False
+    sizes: int = 1
     sources: int = 2
     idle_share: float = 0.0
     short_seconds: float = 0.0

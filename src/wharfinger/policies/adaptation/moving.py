@@ -102,7 +102,8 @@ def _of_job(
     moved_seconds = settings.move_seconds + work / there.low
     numbers = {"left_seconds": left_seconds, "left_if_moved_seconds": moved_seconds}
     message = f"it should end within {moved_seconds:.0f} s, and here in {left_seconds:.0f} s"
-    return Gain(moved_seconds < left_seconds, message, numbers)
+    worth = left_seconds * (1 - settings.moves_for_share)
+    return Gain(moved_seconds < worth, message, numbers)
 
 
 def _total(record: WorkloadRecord, performance: Performance, left: float, rate: float) -> float:

@@ -9,9 +9,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.state import ManagerState, WorkloadRecord, is_violated
+from wharfinger.core.state import AdjustmentKind, ManagerState, WorkloadRecord, is_violated
 from wharfinger.core.tracking import TargetTracking
-from wharfinger.model.decisions import Term
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import ReasonCode, Term
 from wharfinger.model.performance import (
     MAX_NORMALIZED,
     Performance,
@@ -49,6 +50,7 @@ class TargetSettings:
         unmigrated_seconds: How long a workload runs before it may be migrated; twice as long each
             time, because a restart loses its work.
         move_seconds: What a migration takes besides the work that is repeated.
+        moves_for_share: Of the time that a job has left, what a migration must save.
         isolate: Whether neighbors that slow it are moved where moving itself does not pay.
         reclassification_seconds: Time between two reclassifications of a workload.
         max_observed: How many allocations keep their measured performance, the newest ones.
@@ -59,6 +61,8 @@ class TargetSettings:
         busy: Share of its CPU below whose use more CPU does not help a workload.
         elastic: Of allocations that nobody stated.
         phases: How those are found that enter another phase.
+        unused: Share of added CPU that must be used, else it is taken back.
+        untried_seconds: How long no CPU is added after that.
         extrapolated: Share of its throughput target from which a service's use of CPU tells what it
             could answer.
     """
@@ -78,6 +82,7 @@ class TargetSettings:
     helped: float = 1.05
     unmigrated_seconds: float = 60.0
     move_seconds: float = 10.0
+    moves_for_share: float = 0.1
     isolate: bool = True
     reclassification_seconds: float = 60.0
     max_observed: int = 8
@@ -88,6 +93,8 @@ class TargetSettings:
     busy: float = BUSY
     elastic: ElasticSettings = field(default_factory=ElasticSettings)
     phases: PhaseSettings = field(default_factory=PhaseSettings)
+    unused: float = 0.25
+    untried_seconds: float = 600.0
     extrapolated: float = 0.5
 
 
@@ -215,7 +222,25 @@ class Slack:
             or self.is_limit_reached(state, now)
         ):
             return None
-        return self._off(tracking, performance, short=short)
+        off = self._off(tracking, performance, short=short)
+        if tracking.status < 0 and not short:
+            return replace(off, unused_from=self._unused_from(record, off, now))
+        return off
+
+    def _unused_from(self, record: WorkloadRecord, off: OffTarget, now: float) -> int | None:
+        """What it had before it was raised, where it uses hardly more; also after a take-back."""
+        held, used = _allocated(record), off.cpu_seconds_per_second
+        made = reversed(record.adjustments)
+        last = next((one for one in made if one.kind is AdjustmentKind.RESIZED), None)
+        if used is None:
+            return None
+        before, settings = _stated(record), self.settings
+        if last is not None and _cpu(last.after) == held:
+            before = _cpu(last.before)
+            if last.reason == ReasonCode.WOULD_NOT_HELP:
+                return held if is_recent(last.time, now, settings.untried_seconds) else None
+        worth = before + settings.unused * (held - before)
+        return before if before < held and used * MILLICPUS_PER_CPU < worth else None
 
     def can_give(self, record: WorkloadRecord, now: float) -> OffTarget | None:
         """How far above its target one is that may give back at once, for a neighbor's sake."""
@@ -345,4 +370,14 @@ def cpu_used(record: WorkloadRecord) -> float:
 
 
 def _allocated(record: WorkloadRecord) -> int:
-    return sum(placement.allocation.cpu_millicpus for placement in record.placements)
+    return _cpu(record.placements)
+
+
+def _stated(record: WorkloadRecord) -> int:
+    """What its user states; where nobody did, what it has."""
+    reservation = record.workload.reservation
+    return _allocated(record) if reservation.elastic_cpu else reservation.cpu_millicpus
+
+
+def _cpu(placements: Iterable[Placement]) -> int:
+    return sum(placement.allocation.cpu_millicpus for placement in placements)

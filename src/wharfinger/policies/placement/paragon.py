@@ -40,6 +40,7 @@ from wharfinger.policies.placement.common import (
     plan,
     refuse,
 )
+from wharfinger.policies.placement.fragmentation import fragmentation
 from wharfinger.policies.placement.harmony import BOUND, Harmony
 from wharfinger.policies.placement.paragon_hash import (
     HashedCandidates,
@@ -105,6 +106,8 @@ class ParagonSettings:
             its user states.
         performance_weight: Of ``traded``: targets that one unit of the logarithm of performance
             counts as.
+        fragmentation_weight: Of ``traded``: targets that count as lost where of N servers that have
+            room for what others have one is taken, times (N + 1)².
         short_seconds: A workload that is expected to run for less is not profiled, and goes to an
             empty server (Paragon 3.5).
         idle_share: Of the idle CPU that the profiling of one workload may take, to measure it on
@@ -123,6 +126,7 @@ class ParagonSettings:
     confidence: float = 0.8
     reservations: Reserved = Reserved.NEEDED
     performance_weight: float = 0.3
+    fragmentation_weight: float = 2.0
     short_seconds: float = 30.0
     bound: int = 5_000_000
     seed: int = 0
@@ -188,7 +192,12 @@ class Paragon(ByReservation):
     def profiling(self) -> ProfilingNeeds:
         """What is stated, on two platforms and more where CPUs are idle."""
         own = self._settings
-        return ProfilingNeeds(True, own.sources, own.idle_share, own.short_seconds)
+        return ProfilingNeeds(
+            stated=True,
+            sources=own.sources,
+            idle_share=own.idle_share,
+            short_seconds=own.short_seconds,
+        )
 
     def index(self) -> ServerIndex | None:
         """By t and c, where the rule asks for them."""
@@ -451,6 +460,8 @@ class Paragon(ByReservation):
         kept, performance = self._own(asked, rows)
         gain = kept - loss.targets[rows]
         gain += weight * (performance - loss.performance[rows])
+        taken = fragmentation(asked.view, asked.need.cpu_millicpus)[rows]
+        gain -= self._settings.fragmentation_weight * taken
         if request.workload.best_effort:
             # What nobody has been given is what it gets.
             gain = gain - weight * asked.load(rows)

@@ -37,6 +37,7 @@ from wharfinger.policies.placement.common import (
     open_servers,
     refuse,
 )
+from wharfinger.policies.placement.fragmentation import fragmentation
 from wharfinger.policies.placement.resizing import (
     MEDIAN,
     ResizeSettings,
@@ -75,6 +76,8 @@ class QuasarSettings:
             one server: 2.
         performance_weight: Targets that one unit of the logarithm of performance counts as, the
             newcomer's and residents'.
+        fragmentation_weight: Targets that count as lost where of N servers that have room for what
+            others have one is taken, times (N + 1)².
         same_score: Scores that differ by less are the same, since what is known of neighbors is
             uncertain: of servers that take the same CPU the emptiest is chosen.
         resizing: Of following a target.
@@ -86,6 +89,7 @@ class QuasarSettings:
     idle_share: float = 0.25
     sources: int = 0
     performance_weight: float = 0.3
+    fragmentation_weight: float = 2.0
     same_score: float = 0.05
     resizing: ResizeSettings = field(default_factory=ResizeSettings)
 
@@ -268,9 +272,9 @@ class Quasar(ByReservation):
 
     @property
     def profiling(self) -> ProfilingNeeds:
-        """What sizing takes, on as many platforms as idle CPU holds."""
+        """Two sizes, and what is stated on as many platforms as idle CPU holds."""
         own = self.settings
-        return ProfilingNeeds(sources=own.sources, idle_share=own.idle_share)
+        return ProfilingNeeds(stated=True, sizes=2, sources=own.sources, idle_share=own.idle_share)
 
     def place(self, request: Request, view: View) -> Place | Refuse | WaitUntil:
         """Size on each server, drop those that don't fit, rank the others."""
@@ -319,6 +323,7 @@ class Quasar(ByReservation):
         loss = contention.residents_loss()
         own = np.zeros(1) if sizing is None else sizing.kept_probabilities()
         gain = self._gain(own, sizing, contention, loss)
+        gain = gain - self.settings.fragmentation_weight * fragmentation(view, need)
         # No more targets are lost for it than it keeps; the longer it waits, the more.
         bearable = np.maximum(own, self._borne(request))
         kept = possible & ((loss.targets < LOST) | (loss.targets <= bearable))

@@ -100,7 +100,9 @@ def follow_target(
     if off is None or len(placements) != 1 or request.workload.best_effort:
         return None
     held = placements[0].allocation
-    if off.lacks and _is_idle(off, held, settings):
+    if (before := off.unused_from) is not None and before < held.cpu_millicpus:
+        return _taken_back(policy, replace(held, cpu_millicpus=before), placements, view)
+    if off.lacks and (_is_idle(off, held, settings) or before is not None):
         return Refuse(_no_help(policy, off, held))
     size = wanted(held, off) if wanted else by_proportion(held, off, settings)
     size = _bounded(size, held, off, settings)
@@ -182,16 +184,30 @@ def _why(off: OffTarget, held: Allocation, need: Allocation) -> str:
     return f"{done} from {before} to {after} CPU: for {off.for_seconds:.0f} s {how}"
 
 
+def _taken_back(
+    policy: str, need: Allocation, placements: tuple[Placement, ...], view: View
+) -> Place | Refuse:
+    """What it does not use of a larger allocation, for others."""
+    more, less = (cpu_number(each.cpu_millicpus) for each in (placements[0].allocation, need))
+    why = f"reduced from {more} to {less} CPU: it uses hardly more, and more would not help"
+    verdict = change_in_place(policy, need, placements, view, why)
+    if isinstance(verdict, Refuse):
+        return verdict
+    return replace(verdict, decision=replace(verdict.decision, reason=ReasonCode.WOULD_NOT_HELP))
+
+
 def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:
     used = _used_millicpus(off)
+    why = f"only {cpu_number(used)} of {cpu_number(held.cpu_millicpus)} CPU is used"
+    if off.unused_from is not None:
+        why = f"it used no more than {cpu_number(used)} CPU when it had more"
     return Decision(
         Stage.ADAPTATION,
         policy,
         accepted=False,
         reason=ReasonCode.WOULD_NOT_HELP,
         message=(
-            f"not resized: at {off.normalized:.0%} of target, but only {cpu_number(used)} of "
-            f"{cpu_number(held.cpu_millicpus)} CPU is used; more CPU would not help"
+            f"not resized: at {off.normalized:.0%} of target, but {why}; more CPU would not help"
         ),
         would_change="more load, or less waiting for something else than CPU",
         numbers={"pace": off.normalized, "cpu_used_millicpus": float(used)},

@@ -54,6 +54,7 @@ class SizingSettings:
         idle_below: Share of the CPU of all servers.
         step_millicpus: Candidate allocations are multiples of this.
         min_step: Smallest relative difference between candidate allocations.
+        worth: Targets that twice the CPU must keep in expectation, where none is sure to be kept.
         plateau: Share of the best performance above which no more CPU is given.
         hopeless: A target that is kept with a lower probability is out of reach (``will-miss``).
     """
@@ -63,6 +64,7 @@ class SizingSettings:
     idle_below: float = 0.5
     step_millicpus: int = 50
     min_step: float = 0.025
+    worth: float = 0.1
     plateau: float = 0.98
     hopeless: float = 0.5
 
@@ -143,6 +145,7 @@ class Sizing:
         drop: What neighbors and the platform take off its logarithm.
         correctable: The part of it that is no part of the performance alone; ``None`` = no part.
         best_probability: That it is kept alone on the best server, empty, had it not waited.
+        surest: Probability beyond which servers are not told apart.
     """
 
     cpu_millicpus: NDArray[np.int64]
@@ -154,6 +157,7 @@ class Sizing:
     confidence: float
     kept: float
     best_probability: float
+    surest: float = 1.0
 
     def kept_probability(self, row: int) -> float:
         """That the target is kept on one server, with what it would be given there."""
@@ -161,11 +165,11 @@ class Sizing:
         return reached_probability(normalized, exp(self.kept))
 
     def kept_probabilities(self) -> Array:
-        """(S,) the same on each, at most the confidence: those that are sure are alike."""
+        """(S,) the same on each, at most the larger confidence: those that are sure are alike."""
         does = self.performance()
         std = np.sqrt(does.variance + LEAST_STD**2)
-        kept = np.minimum(normal_below((does.mean - self.kept) / std), self.confidence)
-        return np.where(self.reached, self.confidence, kept)
+        kept = np.minimum(normal_below((does.mean - self.kept) / std), self.surest)
+        return np.where(self.reached, np.maximum(kept, self.confidence), kept)
 
     def interval_on(self, row: int) -> Prediction:
         """Over the target on one server, with what it would be given there."""
@@ -238,15 +242,17 @@ def size(
         if not (curve.medians >= kept).any():
             eased = SizeCurve.of(at_once, grid, settings.confidence)
         reserved = request.reserved(view.capabilities).cpu_millicpus
+        able = np.flatnonzero(eased.medians >= kept)
+        least = worth = int(grid[min(int(grid.searchsorted(reserved)), len(grid) - 1)])
+        if able.size:
+            worth = _most_worth(eased, kept, settings.worth)
+            least = min(worth, int(grid[able[0]]))
         most = _most_useful(curve, within, settings.plateau)
         if not request.workload.reservation.elastic_cpu:
-            most = np.maximum(most, _stated(grid, reserved, within))
-        able = np.flatnonzero(eased.medians >= kept)
-        at = int(able[0]) if able.size else min(int(grid.searchsorted(reserved)), len(grid) - 1)
-        if not request.workload.reservation.elastic_cpu and not _is_idle(view, settings):
-            # More than is stated, for a target that is not sure, would be what others wait for.
-            most = np.maximum(_stated(grid, reserved, within), int(grid[at]))
-        chosen = np.where(reached, chosen, _most_that_fits(grid, int(grid[at]), most, view))
+            least, stated = min(least, reserved), _stated(grid, reserved, within)
+            # What a target that is not sure hardly needs would be what others wait for.
+            most = np.maximum(most if _is_idle(view, settings) else worth, stated)
+        chosen = np.where(reached, chosen, _most_that_fits(grid, least, most, view))
     if settings.idle_confidence > settings.confidence and _is_idle(view, settings):
         surer, sure = _enough(curve, by_platform, beyond, settings.idle_confidence, view)
         if not sure.all():
@@ -264,7 +270,10 @@ def size(
             break
     drop = by_platform.beside(suffered, chosen)
     correctable, confidence = contention.correctable, settings.confidence
-    return Sizing(chosen, reached, parts, curve, drop, correctable, confidence, kept, probability)
+    surest, best_alone = max(confidence, settings.idle_confidence), probability
+    return Sizing(
+        chosen, reached, parts, curve, drop, correctable, confidence, kept, best_alone, surest
+    )
 
 
 def _is_idle(view: View, settings: SizingSettings) -> bool:
@@ -332,6 +341,13 @@ def _enough(
     first = by_platform.first_enough(curve, beyond, quantile(confidence))
     chosen = curve.sizes.take(first, mode="clip")
     return chosen, (first < len(curve.sizes)) & (chosen <= view.cpu_capacity)
+
+
+def _most_worth(curve: SizeCurve, kept: float, worth: float) -> int:
+    """The size with the most targets kept, less what its CPU is worth."""
+    std = np.sqrt(curve.variances + LEAST_STD**2)
+    probability = normal_below((curve.medians - kept) / std)
+    return int(curve.sizes[(probability - worth * np.log2(curve.sizes)).argmax()])
 
 
 def _most_useful(curve: SizeCurve, within: NDArray[np.int64], plateau: float) -> NDArray[np.int64]:
