@@ -210,7 +210,7 @@ class SourceAssessment(Assessment):
         """The same, of these servers alone where they are few."""
         if not self._are_few(rows):
             return super().suffered_on(rows)
-        return self._suffered(*self._levels[2:].take(rows, axis=2))
+        return self._suffered(*np.ascontiguousarray(self._levels[2:, :, rows]))
 
     def _suffered(self, caused: Array, caused_variance: Array) -> LogEstimates:
         settings, scores = self._settings, map(self._known.tolerated.get, SOURCES)
