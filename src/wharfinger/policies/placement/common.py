@@ -77,15 +77,6 @@ def is_full(request: Request, need: Allocation, view: View) -> bool:
     )
 
 
-def largest_cpu(view: View) -> NDArray[np.int64]:
-    """(P,) thousandths of a CPU of the largest server of each platform that accepts work, or 0."""
-    if view.largest is not None:
-        return view.largest
-    largest = np.zeros(len(view.platforms), dtype=np.int64)
-    np.maximum.at(largest, view.platform, np.where(view.accepting > 0, view.cpu_capacity, 0))
-    return largest
-
-
 def misfit(request: Request, need: Allocation, view: View, row: int) -> ReasonCode:
     """Why one server can't take the workload now; ``OK`` where it can."""
     if not view.accepting[row]:

@@ -42,7 +42,6 @@ from wharfinger.policies.placement.common import (
     ByReservation,
     candidates,
     is_full,
-    largest_cpu,
     open_servers,
     plan,
     refuse,
@@ -313,7 +312,7 @@ class Paragon(ByReservation):
             return 1.0
         period = view.capabilities.quota_period_seconds
         parts = parts_of(request.workload, classification, 0.0, period)
-        large = np.flatnonzero(largest_cpu(view) >= cpu)
+        large = np.flatnonzero(_largest_cpu(view) >= cpu)
         if not parts or not large.size:
             return 1.0
         alone = normalized_with(parts, cpu, self._settings.confidence)
@@ -542,6 +541,15 @@ class Paragon(ByReservation):
         told = f"{message}; its target is out of reach: {kept_alone(probability)}"
         missed = replace(planned.decision, reason=ReasonCode.WILL_MISS, message=told)
         return replace(planned, decision=missed)
+
+
+def _largest_cpu(view: View) -> NDArray[np.int64]:
+    """(P,) thousandths of a CPU of the largest server of each platform that accepts work, or 0."""
+    if view.largest is not None:
+        return view.largest
+    largest = np.zeros(len(view.platforms), dtype=np.int64)
+    np.maximum.at(largest, view.platform, np.where(view.accepting > 0, view.cpu_capacity, 0))
+    return largest
 
 
 def _rejected(policy: str, probability: float, servers: int) -> Refuse:
