@@ -5,7 +5,7 @@ Called through wharfinger.native. All give exactly what NumPy's elementwise oper
 order give: they only leave out what can't matter, and hold nothing in memory between.
 """
 
-from libc.math cimport fabs, sqrt
+from libc.math cimport fabs, isnan, sqrt
 from libc.stdint cimport int64_t
 
 import numpy as np
@@ -77,42 +77,61 @@ def first_enough(
     return found
 
 
-def add_drop(
-    const double[::1] caused,
-    const double[::1] caused_variance,
-    double slope,
-    double score,
-    double std,
+def add_drops(
+    const double[:, :] caused,
+    const double[:, :] caused_variance,
+    const double[::1] tolerated,
+    const double[::1] std,
+    double per_point,
+    double min_score,
     double[::1] drop,
     double[::1] variance,
 ):
-    """Add what one source of interference takes off the logarithm of performance on each server.
+    """Add what sources of interference take off the logarithm of performance on each server.
+
+    Below the tolerated score the loss falls with the square, beyond it is on a line through 0.
 
     Args:
-        caused: (S,) points, by the residents.
-        caused_variance: (S,) of that.
-        slope: Of the sensitivity curve, for each point.
-        score: The tolerated score that the slope was read off.
-        std: Of that score.
-        drop: (S,) to which the drop is added.
-        variance: (S,) to which its variance is added.
+        caused: (R, S) points, by the residents.
+        caused_variance: (R, S) of that.
+        tolerated: (R,) points, by the newcomer; NaN = unknown: that source takes nothing.
+        std: (R,) of that.
+        per_point: Of the logarithm of performance, lost at the tolerated score.
+        min_score: Lower bound of tolerated scores.
+        drop: (S,) to which the drops are added.
+        variance: (S,) to which their variances are added.
 
     Raises:
-        ValueError: Lengths differ.
+        ValueError: Lengths differ, or the numbers of a source do not lie one behind another.
     """
-    cdef Py_ssize_t servers = caused.shape[0], s
-    cdef double square = slope * slope, own
+    cdef Py_ssize_t width = tolerated.shape[0], servers = drop.shape[0], r, s
+    cdef double score, slope, square, share, pressed, steep, own
+    cdef const double *points
+    cdef const double *doubts
     if not (
-        caused_variance.shape[0] == servers
-        and drop.shape[0] == servers
-        and variance.shape[0] == servers
+        caused.shape[0] == caused_variance.shape[0] == std.shape[0] == width
+        and caused.shape[1] == caused_variance.shape[1] == variance.shape[0] == servers
     ):
         raise ValueError("the columns differ in length")
+    if servers > 1 and not (caused.strides[1] == caused_variance.strides[1] == sizeof(double)):
+        raise ValueError("the numbers of a source do not lie one behind another")
+    if not servers:
+        return
     with nogil:
-        for s in range(servers):
-            own = slope * caused[s] / score * std
-            drop[s] += slope * caused[s]
-            variance[s] += square * caused_variance[s] + own * own
+        for r in range(width):
+            if isnan(tolerated[r]):
+                continue
+            score = max(tolerated[r], min_score)
+            slope = per_point / score
+            square = slope * slope
+            points, doubts = &caused[r, 0], &caused_variance[r, 0]
+            for s in range(servers):
+                share = points[s] / score
+                pressed = points[s] * (share if share < 1.0 else 1.0)
+                steep = 2.0 * share if 2.0 * share < 1.0 else 1.0
+                own = slope * pressed / score * std[r]
+                drop[s] += slope * pressed
+                variance[s] += square * (doubts[s] * (steep * steep)) + own * own
 
 
 def add_exceeded(

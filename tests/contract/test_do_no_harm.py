@@ -26,12 +26,6 @@ CASES = [
     if name not in NEEDS_FILES
 ] + [Case("paragon-local-low", regime) for regime in ("contended", "overcommitted")]
 EXCEPTIONS = {
-    ("quasar", "moderate/paragon-ec2-high", "performance"): "10 points",
-    ("quasar", "moderate/paragon-ec2-oversubscribed", "performance"): "9 points",
-    ("paragon", "moderate/paragon-ec2-oversubscribed", "performance"): "5 points",
-    ("quasar", "moderate/paragon-gce", "performance"): "9 points",
-    ("quasar", "moderate/paragon-local-oversubscribed", "performance"): "5 points",
-    ("quasar", "own/synthetic", "performance"): "4 points",
 }
 """Policy, case and key to the harm that is still done (docs/decisions/0053-do-no-harm.md)."""
 

@@ -10,6 +10,7 @@ from wharfinger.contention.combined import Combined
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
+from wharfinger.core.ends import ExpectedEnds
 from wharfinger.core.pipeline import Core, Mode, Step
 from wharfinger.core.residency import resident
 from wharfinger.core.seams.contention import ContentionModel
@@ -208,6 +209,13 @@ class Cluster:
             for records in there.values()
         ]
         assert unsettled == view.unsettled.astype(bool).tolist()
+        residency = self.manager._cluster.residency
+        kept, fresh = (
+            residency.ends,
+            ExpectedEnds(self.manager.state.workloads, residency.residents, residency.copies),
+        )
+        for name in view.names:
+            assert kept.freed_on(name, self.now) == fresh.freed_on(name, self.now)
         if self.contention is not None:
             self._check_contention(there)
 

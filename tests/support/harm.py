@@ -46,7 +46,7 @@ class Case:
 
     scenario: str
     regime: str = ""
-    workloads: int = 40
+    workloads: int = 100
     seeds: tuple[int, ...] = (1, 2)
 
     @property

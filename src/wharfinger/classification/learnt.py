@@ -7,7 +7,7 @@ this, keeps the rows, and learns from them beside the manager.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import hypot, log, prod
 
 from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow, corrected
@@ -123,7 +123,7 @@ def _with_row(matrices: Matrices, kind: Aspect, name: str, new: UtilityRow) -> U
         )
     others = {n: row for n, row in matrix.rows.items() if n != name}
     kept = dict(list(others.items())[-(MAX_ROWS - 1) :])
-    columns = tuple(dict.fromkeys(column for row in kept.values() for column in row.entries))
+    columns = tuple(dict.fromkeys(chain.from_iterable(row.entries for row in kept.values())))
     return replace(matrix, rows=kept, columns=columns).with_row(name, replace(new, entries=entries))
 
 

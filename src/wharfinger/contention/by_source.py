@@ -8,21 +8,22 @@ confidence.
 
 The slowdown is read off the sensitivity curve, of which one point is known: at the tolerated score
 5% of performance are lost. Beyond it is a line through that point. Below it, it falls with the
-square: such curves are flat until the resource is short (``source_residents.bent``). Variances are
+square: such curves are flat until the resource is short, and a line from 0 would add up to a loss
+that nobody suffers, once several neighbors press a little on each of several sources. Variances are
 added.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import log
+from math import log, nan
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.contention.rows import close_up, doubled, grown
-from wharfinger.contention.source_residents import SourceResidents, bend, bent
+from wharfinger.contention.source_residents import SourceResidents
 from wharfinger.core.seams.contention import (
     Array,
     Assessment,
@@ -31,17 +32,20 @@ from wharfinger.core.seams.contention import (
     LogEstimates,
     Resident,
     ResidentsLoss,
+    Rows,
     Score,
     ScoreColumns,
 )
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import Request, View
-from wharfinger.native import add_drop, add_exceeded
+from wharfinger.native import add_drops, add_exceeded
 
 SOURCES = tuple(SharedResource)
 ALONE = np.array((100.0, 0.0, 0.0, 0.0))
 """Of an empty server: tolerated and its variance, caused and its variance."""
+MANY = 4
+"""Of more than one in so many servers nothing is picked out: all are worked out."""
 _AT = {source: at for at, source in enumerate(SOURCES)}
 
 
@@ -200,34 +204,43 @@ class SourceAssessment(Assessment):
     @cached_property
     def suffered(self) -> LogEstimates:
         """The slope of each sensitivity curve times the pressure, added."""
-        return self._suffered(slice(None))
+        return self._suffered(self._levels[2], self._levels[3])
 
-    def suffered_on(self, row: int) -> LogEstimates:
-        """The same, of one server alone."""
-        return self._suffered(slice(row, row + 1))
+    def suffered_on(self, rows: Rows) -> LogEstimates:
+        """The same, of these servers alone where they are few."""
+        if not self._are_few(rows):
+            return super().suffered_on(rows)
+        return self._suffered(*np.ascontiguousarray(self._levels[2:, :, rows]))
 
-    def _suffered(self, here: slice) -> LogEstimates:
-        settings, (_, _, caused, caused_variance) = self._settings, self._levels[:, :, here]
-        drop, variance = np.zeros(caused.shape[1]), np.zeros(caused.shape[1])
-        for source in SOURCES:
-            tolerated = self._known.tolerated.get(source)
-            if tolerated is None:
-                continue
-            score, at = max(tolerated.mean, settings.min_score), _AT[source]
-            slope = -log(1 - settings.drop_at_tolerated) / score
-            pressed, steep = bent(caused[at], score), bend(caused[at], score)
-            doubt = caused_variance[at] * steep**2
-            add_drop(pressed, doubt, slope, score, tolerated.std, drop, variance)
+    def _suffered(self, caused: Array, caused_variance: Array) -> LogEstimates:
+        settings, scores = self._settings, map(self._known.tolerated.get, SOURCES)
+        of_each = [(nan, 0.0) if score is None else (score.mean, score.std) for score in scores]
+        drop, variance = np.zeros((2, caused.shape[1]))
+        tolerated, std = np.array(of_each).T.copy()
+        curve = -log(1 - settings.drop_at_tolerated), settings.min_score
+        add_drops(caused, caused_variance, tolerated, std, *curve, drop, variance)
         np.minimum(drop, settings.max_drop, out=drop)
         np.minimum(variance, settings.max_variance, out=variance)
         return LogEstimates(drop, variance)
 
     def residents_loss(self) -> ResidentsLoss:
         """By the slope of each one's own curves."""
+        return self._each.loss(self._servers, *self._presses())
+
+    def residents_loss_on(self, rows: Rows) -> ResidentsLoss:
+        """The same, of these servers' residents alone where they are few."""
+        if not self._are_few(rows):
+            return super().residents_loss_on(rows)
+        return self._each.loss_on(rows, *self._presses())
+
+    def _presses(self) -> tuple[Array, Array]:
+        """(R,) points that it causes, and their variances."""
         caused = [self._caused.get(source, _NOT_CAUSED) for source in SOURCES]
         means = np.array([score.mean for score in caused])
-        variances = np.array([score.std**2 for score in caused])
-        return self._each.loss(self._servers, means, variances)
+        return means, np.array([score.std**2 for score in caused])
+
+    def _are_few(self, rows: Rows) -> bool:
+        return len(rows) * MANY < self._servers
 
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None

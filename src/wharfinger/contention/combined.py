@@ -17,6 +17,7 @@ from wharfinger.core.seams.contention import (
     LogEstimates,
     Resident,
     ResidentsLoss,
+    Rows,
     Score,
     ScoreColumns,
 )
@@ -108,9 +109,9 @@ class CombinedAssessment(Assessment):
         """Added."""
         return _added([part.suffered for part in self._parts])
 
-    def suffered_on(self, row: int) -> LogEstimates:
+    def suffered_on(self, rows: Rows) -> LogEstimates:
         """Added."""
-        return _added([part.suffered_on(row) for part in self._parts])
+        return _added([part.suffered_on(rows) for part in self._parts])
 
     @property
     def correctable(self) -> LogEstimates | None:
@@ -139,12 +140,11 @@ class CombinedAssessment(Assessment):
 
     def residents_loss(self) -> ResidentsLoss:
         """Added."""
-        losses = [part.residents_loss() for part in self._parts]
-        nothing = np.zeros(self._servers)
-        return ResidentsLoss(
-            sum((loss.targets for loss in losses), nothing),
-            sum((loss.performance for loss in losses), nothing),
-        )
+        return _added_losses([part.residents_loss() for part in self._parts], self._servers)
+
+    def residents_loss_on(self, rows: Rows) -> ResidentsLoss:
+        """Added."""
+        return _added_losses([part.residents_loss_on(rows) for part in self._parts], len(rows))
 
     def numbers(self, row: int) -> dict[str, float]:
         """Of all parts."""
@@ -170,3 +170,11 @@ def _first(answers: Iterable[_Answer | None]) -> _Answer | None:
 def _added(estimates: Sequence[LogEstimates]) -> LogEstimates:
     mean = sum((each.mean for each in estimates[1:]), estimates[0].mean)
     return LogEstimates(mean, sum((each.variance for each in estimates[1:]), estimates[0].variance))
+
+
+def _added_losses(losses: Sequence[ResidentsLoss], servers: int) -> ResidentsLoss:
+    nothing = np.zeros(servers)
+    return ResidentsLoss(
+        sum((loss.targets for loss in losses), nothing),
+        sum((loss.performance for loss in losses), nothing),
+    )

@@ -9,10 +9,11 @@ from heapq import heappop, heappush
 from math import log
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.contention.kept import LEAST_STD, Standing
 from wharfinger.contention.rows import doubled, grown
-from wharfinger.core.seams.contention import Array, Resident, ResidentsLoss
+from wharfinger.core.seams.contention import Array, Resident, ResidentsLoss, Rows
 from wharfinger.model.arrays import normal_below
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification
@@ -22,28 +23,6 @@ SOURCES = tuple(SharedResource)
 MOST = 100.0
 """Points: no source is pressed harder."""
 _LEAST = LEAST_STD**2
-
-
-def bent(points: Array, score: Array | float) -> Array:
-    """The points of a line that costs as much as these do on the sensitivity curve.
-
-    Below the tolerated score the loss falls with the square, beyond it is on the line. Programs
-    hardly suffer until a resource is short: a line from 0 adds up to a loss that nobody suffers,
-    once several neighbors press a little on each of several sources.
-
-    >>> bent(np.array([0.0, 10.0, 40.0, 80.0]), 40.0).tolist()
-    [0.0, 2.5, 40.0, 80.0]
-    """
-    return np.asarray(points * np.minimum(points / score, 1.0))
-
-
-def bend(points: Array, score: Array | float) -> Array:
-    """How steep that is, at most as the line: of small changes of the points.
-
-    >>> bend(np.array([0.0, 10.0, 40.0, 80.0]), 40.0).tolist()
-    [0.0, 0.5, 1.0, 1.0]
-    """
-    return np.asarray(np.minimum(2.0 * points / score, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +81,38 @@ class SourceResidents:
     def loss(self, servers: int, caused: Array, variance: Array) -> ResidentsLoss:
         """What all residents of each server lose to one that causes this; (R,) by source."""
         self._read()
-        drop, deviations = np.empty(self._count), np.empty(self._count)
+        return self._loss(self._of_each(), self._server, self._count, servers, caused, variance)
+
+    def loss_on(self, rows: Rows, caused: Array, variance: Array) -> ResidentsLoss:
+        """(N,) the same of these servers, by their residents alone."""
+        self._read()
+        self._widen(int(rows.max(initial=-1)) + 1)
+        there = [self._rows_of[row] for row in rows.tolist()]
+        seats = np.array([seat for seated in there for seat in seated], dtype=np.intp)
+        server = np.repeat(np.arange(len(rows)), [len(seated) for seated in there])
+        taken = [numbers.take(seats, axis=-1) for numbers in self._of_each()]
+        return self._loss(taken, server, len(seats), len(rows), caused, variance)
+
+    def _of_each(self) -> Sequence[Array]:
+        """Numbers of the residents: their curves, and where they stand."""
         curves = self._slope, self._doubt, self._steep, self._borne
-        given = caused, variance, self._max_drop
-        press_residents(*curves, *given, self._margin, self._variance, drop, deviations)
+        return *curves, self._margin, self._variance, self._before
+
+    def _loss(
+        self,
+        of_each: Sequence[Array],
+        server: NDArray[np.int64],
+        count: int,
+        servers: int,
+        caused: Array,
+        caused_variance: Array,
+    ) -> ResidentsLoss:
+        slope, doubt, steep, borne, margin, variance, before = of_each
+        drop, deviations = np.empty(count), np.empty(count)
+        given = caused, caused_variance, self._max_drop, margin, variance
+        press_residents(slope, doubt, steep, borne, *given, drop, deviations)
         targets, performance = np.zeros(servers), np.zeros(servers)
-        after = normal_below(deviations)
-        sum_losses(self._before, after, drop, self._server, targets, performance)
+        sum_losses(before, normal_below(deviations), drop, server, targets, performance)
         return ResidentsLoss(targets, performance)
 
     def unspent(self, servers: int) -> tuple[Array, Array]:

@@ -5,14 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from wharfinger.core.backfill import (
-    KeptRoom,
-    copy_end,
-    end_if_placed,
-    expected_start,
-    keep_room,
-)
+from wharfinger.core.backfill import KeptRoom, expected_start, keep_room
 from wharfinger.core.cluster_state import ClusterState
+from wharfinger.core.ends import copy_end, end_if_placed
 from wharfinger.core.own_decisions import refused
 from wharfinger.core.queues import BlockedHead, entry_of
 from wharfinger.core.residents import ClusterResidents

@@ -12,23 +12,18 @@ from math import inf
 import numpy as np
 
 from wharfinger.core.cluster_state import ClusterState
-from wharfinger.core.lifecycle import Phase
+from wharfinger.core.ends import NEVER, Freed
 from wharfinger.core.queues import BlockedHead
-from wharfinger.core.state import WorkloadRecord, held
-from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.decisions import Decision, Prediction, ReasonCode, Term
-from wharfinger.model.profile import ProfilingPlan
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.view import View
-from wharfinger.model.workload import RestartPolicy, WorkloadType
+from wharfinger.model.workload import WorkloadType
 
 MAX_SERVERS = 64
 """So many servers are looked at for the head, those that lack least for it."""
-COPY_OVERHEAD = 2.0
-"""Times its plan's seconds that a copy holds its server, with setting up."""
 NEED_LEFT = 0.75
 """Share of what a workload was refused that it may need elsewhere."""
-LATE = 0.1
-"""By so much of its time a workload may be late and is still expected to end at any moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,56 +77,40 @@ def keep_room(head: BlockedHead, view: View, cluster: ClusterState, now: float) 
         return None
     lacks = np.maximum(cpu_lacks[rows], 0) / np.maximum(view.cpu_capacity[rows], 1)
     lacks += np.maximum(memory_lacks[rows], 0) / np.maximum(view.memory_capacity[rows], 1)
-    first = rows[np.argsort(lacks, kind="stable")[:MAX_SERVERS]].tolist()
-    best: KeptRoom | None = None
-    for row in first:
-        cpu, memory = int(cpu_lacks[row]), int(memory_lacks[row])
-        kept = _earliest(head.name, row, cpu, memory, view, cluster, now)
-        if best is None or kept.starts_at < best.starts_at:
-            best = kept
-        if best.starts_at <= now:
+    best, soonest = -1, NEVER
+    for row in rows[np.argsort(lacks, kind="stable")[:MAX_SERVERS]].tolist():
+        cpu, memory = cpu_lacks.item(row), memory_lacks.item(row)
+        freed = _earliest(row, cpu, memory, view, cluster, now)
+        if best < 0 or freed.end < soonest.end:
+            best, soonest = row, freed
+        if soonest.end <= now:
             break  # None is earlier.
-    assert best is not None
-    if best.starts_at == inf and len(rows) == 1 and _is_full_of_services(best, cluster):
-        return None
-    return best
+    if soonest is not NEVER:
+        cpu, memory = cpu_lacks.item(best), memory_lacks.item(best)
+        spare = soonest.cpu_millicpus - cpu, soonest.memory_bytes - memory
+        return KeptRoom(head.name, view.names[best], best, soonest.end, *spare)
+    kept = KeptRoom(head.name, view.names[best], best, inf)
+    return None if len(rows) == 1 and _is_full_of_services(kept.server, cluster) else kept
 
 
 def _earliest(
-    head: str, row: int, cpu: int, memory: int, view: View, cluster: ClusterState, now: float
-) -> KeptRoom:
-    """When so much more CPU and memory is free on a server; with what is left over then."""
-    server = view.names[row]
-    if view.unsettled[row] or (cpu <= 0 and memory <= 0):
+    row: int, cpu: int, memory: int, view: View, cluster: ClusterState, now: float
+) -> Freed:
+    """When so much more CPU and memory is free on a server."""
+    if view.unsettled.item(row) or (cpu <= 0 and memory <= 0):
         # It is not for want of room that the head is not there: nothing says until when.
-        return KeptRoom(head, server, row, inf)
-    ends = [
-        (expected_end(record, now), record.uid, allocation)
-        for record, allocation in _holding(server, cluster)
-    ]
-    ends.sort()
-    for at, (end, _, allocation) in enumerate(ends):
-        cpu, memory = cpu - allocation.cpu_millicpus, memory - allocation.memory_bytes
-        together = at + 1 < len(ends) and ends[at + 1][0] == end
-        if cpu <= 0 and memory <= 0 and not together and end < inf:
-            return KeptRoom(head, server, row, end, -cpu, -memory)
-    return KeptRoom(head, server, row, inf)
+        return NEVER
+    for freed in cluster.residency.ends.freed_on(view.names[row], now):
+        if freed.cpu_millicpus >= cpu and freed.memory_bytes >= memory:
+            return freed
+    return NEVER
 
 
-def _holding(server: str, cluster: ClusterState) -> list[tuple[WorkloadRecord, Allocation]]:
-    records = cluster.residency.residents_of(server)
-    records += [cluster.state.workloads[name] for name in cluster.residency.copies.get(server, ())]
-    return [
-        (record, placement.allocation)
-        for record in records
-        for placement in held(record)
-        if placement.server == server
-    ]
-
-
-def _is_full_of_services(kept: KeptRoom, cluster: ClusterState) -> bool:
-    holding = [record.workload.type for record, _ in _holding(kept.server, cluster)]
-    return bool(holding) and all(type_ is WorkloadType.LATENCY_CRITICAL for type_ in holding)
+def _is_full_of_services(server: str, cluster: ClusterState) -> bool:
+    holding = cluster.residency.ends.holding(server)
+    return bool(holding) and all(
+        record.workload.type is WorkloadType.LATENCY_CRITICAL for record, _ in holding
+    )
 
 
 def expected_start(decision: Decision, kept: KeptRoom, now: float) -> Decision:
@@ -162,47 +141,3 @@ def may_fit(record: WorkloadRecord, view: View, freed: Iterable[str] | None) -> 
         and view.memory_capacity.item(row) - view.memory_allocated.item(row) >= memory_bytes
         for row in rows
     )
-
-
-# --- when something ends -----------------------------------------------------------------
-
-
-def expected_end(record: WorkloadRecord, now: float) -> float:
-    """When what holds resources should end, in seconds since the epoch; infinite = unknown."""
-    if record.profiling is not None:
-        return copy_end(record.profiling, record.phase_since, now)
-    if record.paused:
-        return inf
-    starts = record.started_at is None or record.phase in (Phase.PLACED, Phase.STARTING)
-    begun = record.phase_since if starts else record.started_at or 0.0
-    return _end(record, record.predicted, begun, now)
-
-
-def end_if_placed(record: WorkloadRecord, decision: Decision, now: float) -> float:
-    """The same for a waiting workload, if it were placed now by this decision."""
-    return _end(record, decision.predicted, now, now)
-
-
-def _end(record: WorkloadRecord, predicted: Prediction | None, begun: float, now: float) -> float:
-    """What its user expects, else its time limit, else the later end of what is predicted."""
-    run = record.workload.run
-    if run.restart.policy is RestartPolicy.ALWAYS:
-        return inf
-    # One that is long over was wrong. Asked of every resident of many servers: nothing is built.
-    seconds = record.workload.expected_seconds
-    if seconds is not None and now - (end := begun + seconds) <= LATE * (end - begun):
-        return max(now, end)
-    seconds = run.time_limit_seconds
-    if seconds is not None and now - (end := begun + seconds) <= LATE * (end - begun):
-        return max(now, end)
-    completion = None if predicted is None else predicted.performance.get(Term.COMPLETION)
-    if completion is not None:
-        end = record.submitted_at + completion.high
-        if now - end <= LATE * (end - begun):
-            return max(now, end)
-    return inf
-
-
-def copy_end(plan: ProfilingPlan, begun_at: float, now: float) -> float:
-    """When a copy should end; one that takes longer than it should ends at any time."""
-    return max(now, begun_at + COPY_OVERHEAD * plan.seconds)

@@ -15,7 +15,7 @@ from wharfinger.core.queues import QueueEntry, WaitingQueues, entry_of
 from wharfinger.core.residency import Residency
 from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.placement import ServerIndex
-from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.core.state import ManagerState, WorkloadRecord, held
 from wharfinger.core.triggers import trigger_in
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
@@ -170,6 +170,7 @@ class ClusterState:
         else:
             self.undecided.pop(record.name, None)
         self.touched[record.name] = None
+        self.residency.ends.forget(held(record))
         self.followups.changed(record)
         if target in ENDED or source is Phase.PROFILING:
             wake_waiting(self, record)

@@ -146,6 +146,7 @@ def _updated(cluster: ClusterState, _time: float, event: ev.WorkloadUpdated) -> 
         cluster.undecided[record.name] = None
     for placement in record.placements if record.on_server else ():
         cluster.residency.review_contention(placement.server)
+    cluster.residency.ends.forget(held(record))
     cluster.touched[record.name] = None
 
 
@@ -427,6 +428,7 @@ def _allocation_unchanged(
         record.predicted = event.decision.predicted
         if record.tracking is not None:
             record.tracking = record.tracking.as_predicted()
+        cluster.residency.ends.forget(held(record))
         _review(cluster, record)
     if not event.decision.accepted:
         _keep(cluster, time, record, AdjustmentKind.UNCHANGED, event.decision)

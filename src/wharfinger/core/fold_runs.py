@@ -17,6 +17,7 @@ from wharfinger.core.state import (
     RunSummary,
     StopReason,
     WorkloadRecord,
+    held,
     summary_of,
 )
 from wharfinger.core.triggers import trigger_of
@@ -291,6 +292,7 @@ def _time_limit_reached(cluster: ClusterState, _time: float, event: ev.TimeLimit
 def _suspend_requested(cluster: ClusterState, time: float, event: ev.SuspendRequested) -> None:
     record = cluster.state.workloads[event.name]
     record.paused = True
+    cluster.residency.ends.forget(held(record))
     pause_if_running(cluster, time, record)
     cluster.queues.room_changed = True
 
@@ -298,6 +300,7 @@ def _suspend_requested(cluster: ClusterState, time: float, event: ev.SuspendRequ
 def _resume_requested(cluster: ClusterState, time: float, event: ev.ResumeRequested) -> None:
     record = cluster.state.workloads[event.name]
     record.paused = False
+    cluster.residency.ends.forget(held(record))
     if record.phase is Phase.SUSPENDED:
         cluster.move(time, record, Trigger.RESUME)
         goes_on(record)

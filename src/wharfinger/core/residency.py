@@ -4,6 +4,7 @@
 """
 
 from wharfinger.core.deadlines import Deadlines
+from wharfinger.core.ends import ExpectedEnds
 from wharfinger.core.lifecycle import NEXT, Phase, Trigger
 from wharfinger.core.queues import WaitingQueues
 from wharfinger.core.seams.contention import ContentionModel, Resident
@@ -28,6 +29,7 @@ class Residency:
         contention: The contention model's table; ``None`` = there is no model.
         residents: Names of residents, by the server's name.
         copies: Names of those of which profiling runs are there, in the same way.
+        ends: When what holds resources should end.
         leaving_for: Names of those that are being stopped for a workload's sake, by its name.
     """
 
@@ -45,6 +47,7 @@ class Residency:
         self.residents: dict[str, dict[str, None]] = {}
         self.leaving_for: dict[str, dict[str, None]] = {}
         self.copies: dict[str, dict[str, None]] = {}
+        self.ends = ExpectedEnds(state.workloads, self.residents, self.copies)
         self._measured_at = Deadlines()
         for server in state.servers.values():
             self.columns.put(server)
@@ -99,7 +102,7 @@ class Residency:
     def settle_in(self, record: WorkloadRecord) -> None:
         """It holds resources on its servers from now on, and on those that it is to join."""
         placements = held(record)
-        self.columns.hold(placements)
+        self._hold(placements)
         for placement in placements:
             here = self.residents.setdefault(placement.server, {})
             joins = record.name not in here
@@ -109,16 +112,16 @@ class Residency:
 
     def resize(self, record: WorkloadRecord, planned: tuple[Placement, ...]) -> None:
         """It is to get these allocations; until it has, servers keep the larger of both."""
-        self.columns.hold(held(record), sign=-1)
+        self._hold(held(record), sign=-1)
         record.planned = planned
         self.settle_in(record)
 
     def settle(self, record: WorkloadRecord, placements: tuple[Placement, ...]) -> None:
         """A resize has ended with these allocations."""
         before = held(record)
-        self.columns.hold(before, sign=-1)
+        self._hold(before, sign=-1)
         record.placements, record.planned = placements, ()
-        self.columns.hold(held(record))
+        self._hold(held(record))
         stays = {placement.server for placement in placements}
         self._leave(record, tuple(p for p in before if p.server not in stays))
         self._queues.free(before)
@@ -126,7 +129,7 @@ class Residency:
     def release(self, record: WorkloadRecord) -> None:
         """Free what it holds on its servers."""
         placements = held(record)
-        self.columns.hold(placements, sign=-1)
+        self._hold(placements, sign=-1)
         record.planned = ()
         self._leave(record, placements)
         self._queues.free(placements)
@@ -145,7 +148,7 @@ class Residency:
 
     def count_copies(self, record: WorkloadRecord, change: int) -> None:
         """Its profiling runs begin on their servers (1), or have ended (-1)."""
-        self.columns.hold(held(record), sign=change)
+        self._hold(held(record), sign=change)
         for placement in held(record):
             self.columns.count_copy(placement.server, change)
             here = self.copies.setdefault(placement.server, {})
@@ -164,6 +167,10 @@ class Residency:
         for placement in placements:
             self._drop_if_empty(placement.server)
         self._queues.free(placements)
+
+    def _hold(self, placements: tuple[Placement, ...], *, sign: int = 1) -> None:
+        self.columns.hold(placements, sign=sign)
+        self.ends.forget(placements)
 
     def residents_of(self, server: str) -> list[WorkloadRecord]:
         """What holds resources there, profiling runs left out."""

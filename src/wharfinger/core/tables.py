@@ -32,8 +32,8 @@ class ServerTable:
     """One row per server. A departed server keeps its row until nothing is left on it.
 
     The arrays grow by doubling, so that servers can join one by one. A view is of the same memory:
-    it is rebuilt only when rows come or go. The unsettled servers and the load index are kept too,
-    since they would take a pass over all rows.
+    it is rebuilt only when servers come, go or change. The unsettled servers and the load index are
+    kept too, since they would take a pass over all rows.
 
     Args:
         contention: Its rows are numbered as here.
@@ -83,9 +83,9 @@ class ServerTable:
         columns["cpu_capacity"][row] = server.cpu_millicpus
         columns["memory_capacity"][row] = server.memory_bytes
         columns["accepting"][row] = server.accepting
+        self._shown = None
         if server.platform.name not in self._platforms:
             self._platforms[server.platform.name] = len(self._platforms)
-            self._shown = None
         columns["platform"][row] = self._platforms[server.platform.name]
 
     def move_to_end(self, name: str) -> None:
@@ -116,6 +116,7 @@ class ServerTable:
         self._touch(row)
         for closed in ("cpu_capacity", "memory_capacity", "accepting"):
             self._columns[closed][row] = 0
+        self._shown = None
 
     def residents(self, name: str) -> int:
         """How many workloads hold resources on a server."""
@@ -177,8 +178,11 @@ class ServerTable:
         return view
 
     def _show(self) -> dict[str, Any]:
-        """The part of a view that stays the same until rows come or go."""
-        count = len(self._names)
+        """The part of a view that stays the same until servers come, go or change."""
+        count, columns = len(self._names), self._columns
+        largest = np.zeros(len(self._platforms), dtype=np.int64)
+        accepting = columns["cpu_capacity"][:count] * columns["accepting"][:count]
+        np.maximum.at(largest, columns["platform"][:count], accepting)
         return {
             **{name: frozen(column[:count]) for name, column in self._columns.items()},
             "names": self._names,
@@ -189,6 +193,7 @@ class ServerTable:
             "occupants": self._occupants,
             "rows": self._row,
             "held_sizes": frozen(self._held_sizes[:]),
+            "largest": frozen(largest),
         }
 
     def touch(self, server: str) -> None:

@@ -121,6 +121,7 @@ class View:
         loads: The servers by load; ``None`` = only the columns.
         versions: (S,) counts changes of each server; ``None`` = not kept.
         index: What the placement has asked the core to keep for it.
+        largest: (P,) CPU of the largest accepting server of each platform; ``None`` = not kept.
         rows: Row of each server by its name; ``None`` = only ``names``.
         contention: Slowdowns of residents and newcomers; ``None`` = no contention model.
         occupants: What holds resources on a server, by its name; ``None`` = only counts are known.
@@ -147,6 +148,7 @@ class View:
     contention: "ContentionTable | None" = None
     occupants: Callable[[str], Sequence[Occupant]] | None = None
     held_sizes: NDArray[np.int64] | None = None
+    largest: NDArray[np.int64] | None = None
 
     def row(self, server: str) -> int:
         """The row of a server.

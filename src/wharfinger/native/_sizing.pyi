@@ -8,12 +8,13 @@ def first_enough(
     drop_variance: NDArray[np.float64],
     z: float,
 ) -> NDArray[np.int64]: ...
-def add_drop(
+def add_drops(
     caused: NDArray[np.float64],
     caused_variance: NDArray[np.float64],
-    slope: float,
-    score: float,
-    std: float,
+    tolerated: NDArray[np.float64],
+    std: NDArray[np.float64],
+    per_point: float,
+    min_score: float,
     drop: NDArray[np.float64],
     variance: NDArray[np.float64],
 ) -> None: ...

@@ -183,6 +183,14 @@ def _check_bounds(trial: _Trial, table: ContentionTable) -> None:
             expect(bool((getattr(cost, name) >= 0).all()), f"a negative {name}")
         expect(bool((cost.lost <= cost.violation).all()), "more lost than violated")
         expect(bool(np.isfinite(cost.waste).all()), "waste is no number")
+        loss = assessment.residents_loss()
+        for row in range(len(able)):
+            few = np.array([row])
+            there, lost = assessment.suffered_on(few), assessment.residents_loss_on(few)
+            says = (there.mean[0], there.variance[0], lost.targets[0], lost.performance[0])
+            of_all = assessment.suffered.mean, assessment.suffered.variance
+            same = says == tuple(each[row] for each in (*of_all, loss.targets, loss.performance))
+            expect(same, "it says something else of one server than of all")
 
 
 def _check_one_more(trial: _Trial) -> None:

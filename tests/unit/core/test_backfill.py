@@ -162,3 +162,28 @@ def test_a_preview_knows_who_waits_for_room_to_be_profiled_before_the_engine_is_
     record = cluster.record("next")
     assert record.phase is Phase.PROFILING
     assert [timed.decision for timed in record.decisions] == previewed
+
+
+def test_a_head_starts_by_what_is_known_of_the_others_now() -> None:
+    cluster = _cluster("s")
+    first = _lasting("first", 1500, 100)
+    _blocked(cluster, first, _lasting("head", 2000, None))
+
+    def starts_in() -> float | None:
+        head = cluster.manager.try_placing(cluster.now, cluster.record("head"))
+        cluster.check_books()
+        return head.numbers.get("expected_start_seconds")
+
+    assert starts_in() == 100
+    cluster.now = 30.0
+    assert starts_in() == 70
+    cluster.tell(ev.WorkloadUpdated(replace(first, expected_seconds=50)))
+    assert starts_in() == 20
+    cluster.tell(ev.SuspendRequested("first"))
+    assert starts_in() is None
+    cluster.tell(ev.ResumeRequested("first"))
+    assert starts_in() == 20
+    cluster.now = 54.0  # late, and it may end at any moment
+    assert starts_in() == 0
+    cluster.now = 56.0  # by more than a tenth of its time: nobody knows
+    assert starts_in() is None

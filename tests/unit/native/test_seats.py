@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.contention.source_residents import bent
 from wharfinger.model.arrays import Array
 from wharfinger.native import press_residents, seat_residents, sum_losses
 
@@ -74,7 +73,7 @@ def test_a_newcomer_takes_what_the_sums_say(seed: int, count: int) -> None:
     given_ = slope, doubt, 1 / score, borne, caused, caused_variance, MAX_DROP
     press_residents(*given_, margin, variance, drop, deviations)
     here, by_source = slice(count), np.maximum(caused, 1e-9)[:, None]
-    points = bent(borne + caused[:, None], score) - bent(borne, score)
+    points = _bent(borne + caused[:, None], score) - _bent(borne, score)
     expected = np.minimum((slope * points)[:, here].sum(axis=0), MAX_DROP)
     assert drop == pytest.approx(expected)
     share = np.minimum(points / by_source, 1.0)
@@ -88,6 +87,11 @@ def test_a_newcomer_takes_what_the_sums_say(seed: int, count: int) -> None:
         lost = np.maximum(before[here] - after, 0)[there].sum()
         assert targets[row] == pytest.approx(lost)
         assert performance[row] == pytest.approx(drop[there].sum())
+
+
+def _bent(points: Array, score: Array) -> Array:
+    """The points of a line that costs as much as these do on the sensitivity curve."""
+    return points * np.minimum(points / score, 1.0)
 
 
 def test_residents_and_sources_that_do_not_fit_are_refused() -> None:

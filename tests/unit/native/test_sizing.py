@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.native import add_drop, add_exceeded, first_enough
+from wharfinger.native import add_drops, add_exceeded, first_enough
 
 
 def reference_first(medians, variances, drop, drop_variance, z):
@@ -70,20 +70,33 @@ def test_scores_that_are_exceeded(seed, causes, tolerates, z):
     assert norm.tolist() == wanted.tolist()
 
 
-@given(st.integers(0, 2**32), st.floats(0.001, 0.5), st.floats(1, 100), st.floats(0, 20))
-def test_the_drop_by_one_source(seed, slope, score, std):
+@given(st.integers(0, 2**32), st.floats(0.01, 0.5), st.floats(1, 50), st.integers(0, 9))
+def test_the_drops_by_sources(seed, per_point, least, servers):
     rng = np.random.default_rng(seed)
-    caused, doubt, drop, variance = rng.random((4, 50)) * 100
-    wanted = drop + slope * caused
-    wanted_variance = variance + (slope**2 * doubt + (slope * caused / score * std) ** 2)
-    add_drop(caused, doubt, slope, score, std, drop, variance)
+    caused, doubt = rng.random((2, 4, servers)) * 100
+    tolerated, std = rng.random((2, 4)) * 100
+    tolerated[rng.random(4) < 0.3] = np.nan
+    drop, variance = np.zeros((2, servers))
+    wanted, wanted_variance = np.zeros((2, servers))
+    for at in np.flatnonzero(~np.isnan(tolerated)):
+        score = max(tolerated[at], least)
+        slope = per_point / score
+        pressed = caused[at] * np.minimum(caused[at] / score, 1.0)
+        steep = np.minimum(2.0 * caused[at] / score, 1.0)
+        wanted += slope * pressed
+        own = slope * pressed / score * std[at]
+        wanted_variance += slope**2 * (doubt[at] * steep**2) + own * own
+    add_drops(caused, doubt, tolerated, std, per_point, least, drop, variance)
     assert drop.tolist() == wanted.tolist()
-    assert variance.tolist() == pytest.approx(wanted_variance.tolist(), rel=1e-15)
+    assert variance.tolist() == wanted_variance.tolist()
 
 
 def test_columns_of_other_lengths_are_refused():
     two, three = np.zeros(2), np.zeros(3)
+    of_two = np.zeros((2, 2))
     with pytest.raises(ValueError, match="length"):
-        add_drop(two, three, 1.0, 1.0, 1.0, two, two)
+        add_drops(of_two, of_two, two, three, 1.0, 1.0, two, two)
+    with pytest.raises(ValueError, match="one behind another"):
+        add_drops(of_two.T, of_two, two, two, 1.0, 1.0, two, two)
     with pytest.raises(ValueError, match="length"):
         add_exceeded(two, two, two, two, np.zeros(3, np.int64), None, None, 0.8, two, two)

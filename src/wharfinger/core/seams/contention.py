@@ -21,6 +21,7 @@ from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.view import Request, View
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
 POINTS = 100.0
 """Violations are told in points, hundredths: of a score, or of a target."""
 
@@ -127,10 +128,9 @@ class Assessment:
         """By how much the residents slow the newcomer."""
         return LogEstimates(np.zeros(self._servers), np.zeros(self._servers))
 
-    def suffered_on(self, row: int) -> LogEstimates:
-        """(1,) ``suffered`` on one server; a model may know it without a pass over all."""
-        here = slice(row, row + 1)
-        return LogEstimates(self.suffered.mean[here], self.suffered.variance[here])
+    def suffered_on(self, rows: Rows) -> LogEstimates:
+        """(N,) ``suffered`` on these servers; a model may know it without a pass over all."""
+        return LogEstimates(self.suffered.mean[rows], self.suffered.variance[rows])
 
     @property
     def correctable(self) -> LogEstimates | None:
@@ -161,6 +161,11 @@ class Assessment:
     def residents_loss(self) -> ResidentsLoss:
         """What each server's residents would lose, in expectation."""
         return ResidentsLoss(np.zeros(self._servers), np.zeros(self._servers))
+
+    def residents_loss_on(self, rows: Rows) -> ResidentsLoss:
+        """(N,) the same of these servers; a model may know it without a pass over all."""
+        loss = self.residents_loss()
+        return ResidentsLoss(loss.targets[rows], loss.performance[rows])
 
     def numbers(self, row: int) -> dict[str, float]:
         """What was compared on one server."""

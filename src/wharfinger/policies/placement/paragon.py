@@ -14,8 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.prediction import normalized_with, parts_of, slower
-from wharfinger.core.seams.contention import Array, Assessment, LogEstimates, ScoreColumns
+from wharfinger.classification.prediction import TargetPart, normalized_with, parts_of, slower
+from wharfinger.core.seams.contention import (
+    Array,
+    Assessment,
+    LogEstimates,
+    Rows,
+    ScoreColumns,
+)
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.errors import InvalidInput
@@ -52,7 +58,6 @@ from wharfinger.policies.placement.paragon_hash import (
 from wharfinger.policies.placement.paragon_search import (
     GreedySearch,
     OwnScores,
-    Rows,
     Searched,
     cumulative,
 )
@@ -143,9 +148,10 @@ class PlacementQuestion:
 
     Attributes:
         able: Rows with room where it would fit beside the residents.
-        drop: What platform and residents take off the logarithm of its performance.
-        platform_drop: (P,) the platform's part.
-        sizing: Its performance over target; ``None`` = nothing can be predicted.
+        platform_drop: (P,) what each platform takes off the logarithm of its performance; so with
+            ``platform_variance``.
+        parts: Of its target; ``curve`` is its performance over that with what is stated, without
+            neighbors, ``None`` = nothing can be predicted.
     """
 
     request: Request
@@ -153,13 +159,22 @@ class PlacementQuestion:
     need: Allocation
     able: Rows
     contention: Assessment
-    drop: LogEstimates
     platform_drop: Array
-    sizing: Sizing | None
+    platform_variance: Array
+    parts: list[TargetPart]
+    curve: SizeCurve | None
 
     def preference(self) -> tuple[NDArray[np.intp], list[list[int]]]:
         """(P,) the place of each platform, those alike being one; the platforms of each place."""
         return places_of(self.platform_drop)
+
+    def drop(self, suffered: LogEstimates, rows: Rows) -> LogEstimates:
+        """What platform and residents take together, on these servers."""
+        platform = self.view.platform[rows]
+        return LogEstimates(
+            suffered.mean + self.platform_drop[platform],
+            suffered.variance + self.platform_variance[platform],
+        )
 
     def load(self, rows: Rows) -> Array:
         """Share of each one's CPU that would be taken."""
@@ -264,45 +279,40 @@ class Paragon(ByReservation):
     def _look(
         self, request: Request, view: View, need: Allocation, rows: Rows
     ) -> PlacementQuestion:
-        servers = len(view.names)
-        contention = Assessment(servers)
+        contention = Assessment(len(view.names))
         if view.contention is not None:
             contention = view.contention.assess(request, view, self._settings.confidence)
         if (apart := contention.incompatible) is not None:
             rows = rows[~apart[rows]]
-        platform_drop, variance = np.zeros(len(view.platforms)), np.zeros(len(view.platforms))
+        drop, variance = np.zeros(len(view.platforms)), np.zeros(len(view.platforms))
         if request.classification is not None:
-            given = request.classification, view.platforms, need.cpu_millicpus
-            platform_drop, variance = slower(*given)
-        suffered = contention.suffered
-        drop = LogEstimates(
-            suffered.mean + platform_drop.take(view.platform),
-            suffered.variance + variance.take(view.platform),
-        )
-        sizing = self._sizing(request, view, need, drop, suffered)
-        return PlacementQuestion(request, view, need, rows, contention, drop, platform_drop, sizing)
+            drop, variance = slower(request.classification, view.platforms, need.cpu_millicpus)
+        curve = self._curve(request, view, need)
+        return PlacementQuestion(request, view, need, rows, contention, drop, variance, *curve)
 
-    def _sizing(
-        self,
-        request: Request,
-        view: View,
-        need: Allocation,
-        drop: LogEstimates,
-        suffered: LogEstimates,
-    ) -> Sizing | None:
+    def _curve(
+        self, request: Request, view: View, need: Allocation
+    ) -> tuple[list[TargetPart], SizeCurve | None]:
         """Performance over target with what is stated."""
         classification, cpu = request.classification, need.cpu_millicpus
         if classification is None or cpu <= 0:
-            return None
+            return [], None
         period = view.capabilities.quota_period_seconds
         parts = parts_of(request.workload, classification, request.waited_seconds, period)
         if not parts:
+            return [], None
+        return parts, SizeCurve.of(parts, np.array([cpu]), self._settings.confidence)
+
+    def _sizing(self, asked: PlacementQuestion, row: int) -> Sizing | None:
+        """On one server alone: a prediction needs no other."""
+        if asked.curve is None:
             return None
-        confidence, servers = self._settings.confidence, len(drop.mean)
-        curve = SizeCurve.of(parts, np.array([cpu], dtype=np.int64), confidence)
-        sizes, reached = np.full(servers, cpu, dtype=np.int64), np.ones(servers, dtype=np.bool_)
-        kept = log(max(1 - request.workload.tolerance, LEAST_KEPT))
-        return Sizing(sizes, reached, parts, curve, drop, suffered, confidence, kept, 1.0)
+        here = np.array([row])
+        suffered = asked.contention.suffered_on(here)
+        cpu, reached = np.array([asked.need.cpu_millicpus]), np.ones(1, dtype=np.bool_)
+        kept = log(max(1 - asked.request.workload.tolerance, LEAST_KEPT))
+        given = asked.parts, asked.curve, asked.drop(suffered, here), suffered
+        return Sizing(cpu, reached, *given, self._settings.confidence, kept, 1.0)
 
     def _best_alone(self, request: Request, need: Allocation, view: View) -> float:
         """That its target is kept alone on the best server, had it not waited; 1 = unknown."""
@@ -311,9 +321,7 @@ class Paragon(ByReservation):
             return 1.0
         period = view.capabilities.quota_period_seconds
         parts = parts_of(request.workload, classification, 0.0, period)
-        large = np.flatnonzero(
-            np.bincount(view.platform[(view.accepting > 0) & (view.cpu_capacity >= cpu)])
-        )
+        large = np.flatnonzero(_largest_cpu(view) >= cpu)
         if not parts or not large.size:
             return 1.0
         alone = normalized_with(parts, cpu, self._settings.confidence)
@@ -331,22 +339,9 @@ class Paragon(ByReservation):
             return None
         if request.workload.best_effort or self._is_short(request):
             return None
-        assessment = contention.assess(request, view, self._settings.confidence)
-        platform_drop, variance = slower(classification, view.platforms, need.cpu_millicpus)
-        nothing = LogEstimates(np.zeros(0), np.zeros(0))
-        given = request, view, need, np.zeros(0, dtype=np.intp), assessment
-        asked = PlacementQuestion(*given, nothing, platform_drop, None)
+        asked = self._look(request, view, need, np.zeros(0, dtype=np.intp))
         found = self._indexed(OwnScores.of(classification), asked, self._platforms(asked)[1])
-        if found is None:
-            return None
-        # Of the server that was found alone: a prediction needs no other.
-        suffered = assessment.suffered_on(found.rows[0])
-        platform = view.platform[found.rows[0]]
-        drop = LogEstimates(
-            suffered.mean + platform_drop[platform], suffered.variance + variance[platform]
-        )
-        sizing = self._sizing(request, view, need, drop, suffered)
-        return self._found(replace(asked, drop=drop, sizing=sizing), found)
+        return None if found is None else self._found(asked, found)
 
     def _search(self, asked: PlacementQuestion) -> Place:
         classification, view = asked.request.classification, asked.view
@@ -456,11 +451,11 @@ class Paragon(ByReservation):
         rows, request = asked.able, asked.request
         settled = rows[asked.view.unsettled[rows] == 0]
         rows = settled if settled.size else rows
-        loss, weight = asked.contention.residents_loss(), self._settings.performance_weight
+        loss, weight = asked.contention.residents_loss_on(rows), self._settings.performance_weight
         kept, performance = self._own(asked, rows)
-        gain = kept - loss.targets[rows]
-        gain += weight * (performance - loss.performance[rows])
-        taken = fragmentation(asked.view, asked.need.cpu_millicpus)[rows]
+        gain = kept - loss.targets
+        gain += weight * (performance - loss.performance)
+        taken = fragmentation(asked.view, asked.need.cpu_millicpus, rows)
         gain -= self._settings.fragmentation_weight * taken
         if request.workload.best_effort:
             # What nobody has been given is what it gets.
@@ -471,7 +466,7 @@ class Paragon(ByReservation):
         best = rows[order]
         listed = [
             {"kept_probability": p, "residents_targets_lost": t}
-            for p, t in zip(kept[order].tolist(), loss.targets[best].tolist(), strict=True)
+            for p, t in zip(kept[order].tolist(), loss.targets[order].tolist(), strict=True)
         ]
         server = asked.view.names[int(best[0])]
         message = f"{server} keeps most targets in expectation, its own and the residents'"
@@ -479,14 +474,12 @@ class Paragon(ByReservation):
 
     def _own(self, asked: PlacementQuestion, rows: Rows) -> tuple[Array, Array]:
         """Probability that its target is kept on each; expected logarithm of performance."""
-        if asked.sizing is None:
-            return np.zeros(len(rows)), -asked.drop.mean[rows]
+        drop = asked.drop(asked.contention.suffered_on(rows), rows)
+        if asked.curve is None:
+            return np.zeros(len(rows)), -drop.mean
         # It gets the same everywhere.
-        curve, drop = asked.sizing.curve, asked.drop
-        mean, variance = (
-            curve.medians[0] - drop.mean[rows],
-            curve.variances[0] + drop.variance[rows],
-        )
+        mean = asked.curve.medians[0] - drop.mean
+        variance = asked.curve.variances[0] + drop.variance
         kept = np.log(max(1 - asked.request.workload.tolerance, 0.01))
         deviations = (mean - kept) / np.sqrt(variance + LEAST_STD**2)
         return normal_below(deviations), mean
@@ -542,17 +535,16 @@ class Paragon(ByReservation):
         message: str,
         compared: dict[str, float],
     ) -> Place:
-        view, sizing = asked.view, asked.sizing
+        view, sizing = asked.view, self._sizing(asked, rows[0])
         ranked = candidates(view, rows, scores, compared=numbers)
-        predicted, sized = None, 0
+        predicted = None
         if sizing is not None:
             target, cpu = asked.request.workload.target, asked.need.cpu_millicpus
-            sized = rows[0] if len(sizing.cpu_millicpus) > 1 else 0
-            predicted = sizing.prediction_on(sized, target, cpu)
+            predicted = sizing.prediction_on(0, target, cpu)
         given = self.name, asked.request, asked.need, view
         planned = plan(*given, ranked, message, compared=compared, predicted=predicted)
         hopeless = self._settings.hopeless
-        if sizing is None or sizing.kept_probability(sized) >= hopeless:
+        if sizing is None or sizing.kept_probability(0) >= hopeless:
             return planned
         probability = self._best_alone(asked.request, asked.need, view)
         if probability >= hopeless:
@@ -560,6 +552,15 @@ class Paragon(ByReservation):
         told = f"{message}; its target is out of reach: {kept_alone(probability)}"
         missed = replace(planned.decision, reason=ReasonCode.WILL_MISS, message=told)
         return replace(planned, decision=missed)
+
+
+def _largest_cpu(view: View) -> NDArray[np.int64]:
+    """(P,) thousandths of a CPU of the largest server of each platform that accepts work, or 0."""
+    if view.largest is not None:
+        return view.largest
+    largest = np.zeros(len(view.platforms), dtype=np.int64)
+    np.maximum.at(largest, view.platform, np.where(view.accepting > 0, view.cpu_capacity, 0))
+    return largest
 
 
 def _rejected(policy: str, probability: float, servers: int) -> Refuse:

@@ -17,11 +17,11 @@ from math import ceil, log
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.core.seams.contention import Array, ScoreColumns
+from wharfinger.core.seams.contention import Array, Rows, ScoreColumns
 from wharfinger.errors import InvalidInput
 from wharfinger.model.view import View
 from wharfinger.native import HashedServers
-from wharfinger.policies.placement.paragon_search import SOURCES, OwnScores, Rows
+from wharfinger.policies.placement.paragon_search import SOURCES, OwnScores
 
 BITS = 14
 """Of a score and of its hash (Paragon 3.3)."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.core.seams.contention import Array, ScoreColumns
+from wharfinger.core.seams.contention import Array, Rows, ScoreColumns
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.searches import BACK_TRACKS, LEVELS, TIMED_OUT
@@ -21,7 +21,6 @@ from wharfinger.model.view import View
 SOURCES = tuple(SharedResource)
 MOST = 100.0
 """Points: the highest score."""
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +38,12 @@ class OwnScores:
     @classmethod
     def of(cls, classification: Classification, *, best_effort: bool = False) -> "OwnScores":
         """Best-effort work has no target, and yields the cores."""
-        tolerated: list[Estimate | None] = [None] * len(SOURCES)
-        if not best_effort:
-            tolerated = [classification.tolerated.get(source) for source in SOURCES]
+        tolerated = [None if best_effort else classification.tolerated.get(s) for s in SOURCES]
         caused = [
             None if best_effort and source in YIELDED else classification.caused.get(source)
             for source in SOURCES
         ]
-        return cls(*_columns(tolerated), *_columns(caused))
+        return cls(*np.array([*_columns(tolerated), *_columns(caused)]))
 
     def tests(self) -> list[tuple[bool, int]]:
         """What is tested, in order: whether it is D1, and the source's place."""
@@ -66,10 +63,9 @@ class OwnScores:
         return beyond, total
 
 
-def _columns(scores: Sequence[Estimate | None]) -> tuple[Array, Array]:
+def _columns(scores: Sequence[Estimate | None]) -> tuple[list[float], list[float]]:
     means = [np.nan if score is None else score.mean for score in scores]
-    variances = [0.0 if score is None else score.std**2 for score in scores]
-    return np.array(means, dtype=np.float64), np.array(variances, dtype=np.float64)
+    return means, [0.0 if score is None else score.std**2 for score in scores]
 
 
 @dataclass(frozen=True, slots=True)
