@@ -25,8 +25,7 @@ CASES = [
     for name in shipped()
     if name not in NEEDS_FILES
 ] + [Case("paragon-local-low", regime) for regime in ("contended", "overcommitted")]
-EXCEPTIONS = {
-}
+EXCEPTIONS = {}
 """Policy, case and key to the harm that is still done (docs/decisions/0053-do-no-harm.md)."""
 
 pytestmark = pytest.mark.long

@@ -1,7 +1,7 @@
-"""What it costs those to come that a workload takes the last room of their size.
+"""What taking CPU of a server costs those to come who fit on it and not on smaller ones.
 
-Cluster CPU that is free in pieces too small for what is asked for serves nobody; the idea of
-weighing that by the sizes that are asked for is Weng et al.'s (FGD, USENIX ATC 2023, section 4).
+Free CPU in pieces too small for what is asked for serves nobody; that is weighed by the sizes that
+are asked for, an idea of Weng et al. (FGD, USENIX ATC 2023, section 4). Here it is a price of a CPU.
 """
 
 import numpy as np
@@ -14,25 +14,20 @@ from wharfinger.model.view import CPU_SIZES, View
 def fragmentation(
     view: View, need: NDArray[np.int64] | int, rows: NDArray[np.intp] | None = None
 ) -> Array:
-    """(R,) share of placements of whose size a server less has room, with ``need`` taken there.
+    """(R,) workloads to come that are expected to lack the room which ``need`` takes there.
 
-    A size weighs as often as it is held now, over (N + 1)² for N servers with room for it: about
-    as much, 1/N - 1/(N + 1), is added to the chance that who comes finds none of them.
-    ``need`` (R,) or one for all, thousandths of a CPU, that each of these servers has free; rows
-    ``None`` = all.
+    Each size that is held now and that a server can hold adds to the price of its CPUs: its share
+    of what is held, by CPU, over (N + 1)² for N servers with room for it; about as much,
+    1/N - 1/(N + 1), is one server less to whoever comes. ``need`` (R,) or one for all, thousandths
+    of a CPU; rows ``None`` = all servers.
     """
-    held, free = view.held_sizes, view.cpu_capacity - view.cpu_allocated
-    size = _sizes_in(np.where(view.accepting > 0, free, 0))
-    there = free if rows is None else free[rows]
+    held, capacity = view.held_sizes, view.cpu_capacity
+    there = capacity if rows is None else capacity[rows]
     if held is None or not held.any():
         return np.zeros(len(there))
-    with_room = np.bincount(size, minlength=len(CPU_SIZES) + 1)[::-1].cumsum()[::-1][1:]
-    shares = np.append(0.0, (held / held.sum() / (with_room + 1.0) ** 2).cumsum())
-    before = size if rows is None else size[rows]
-    return np.asarray(shares[before] - shares[_sizes_in(there - need)])
-
-
-def _sizes_in(millicpus: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How many of ``CPU_SIZES`` are at most so much; they are doubled each time."""
-    exponents = np.frexp(np.maximum(millicpus, 0) // int(CPU_SIZES[0]))[1]
-    return np.minimum(exponents.astype(np.int64), len(CPU_SIZES))
+    free = np.where(view.accepting > 0, capacity - view.cpu_allocated, 0)
+    fitting = np.bincount(CPU_SIZES.searchsorted(free, side="right"), minlength=len(CPU_SIZES) + 1)
+    with_room = fitting[::-1].cumsum()[::-1][1:]
+    prices = held / held.sum() / (with_room + 1.0) ** 2 / CPU_SIZES
+    prices = np.append(0.0, prices.cumsum())
+    return np.asarray(need * prices[CPU_SIZES.searchsorted(there, side="right")])
