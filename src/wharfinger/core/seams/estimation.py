@@ -7,16 +7,21 @@ from wharfinger.model.decisions import Decision
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.view import Request, View
 
+AUTO, ALL = "auto", "all"
+"""Of ``ProfilingNeeds.probes``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Profiling:
     """Classify the workload before it is placed; without a plan, a cold start.
 
-    Where the decision is not accepted, it waits for room for the runs.
+    Where the decision is not accepted, it waits for room for the runs. ``known`` = no runs, since
+    what the request says of its program is enough.
     """
 
     decision: Decision
     plan: ProfilingPlan | None = None
+    known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,9 @@ class ProfilingNeeds:
     Attributes:
         stated: Only the allocation that the workload states, on several platforms (Paragon 2.4).
         sources: How many sources are injected; two where a target is sized on the only server.
+        probes: On how many other platforms what is stated is run: ``auto`` = on those where a run
+            repays what it costs (``classification.worth``), ``all`` = wherever there is room, or
+            a number; ``idle_share`` is their limit.
         idle_share: Of the idle CPU that the runs of one plan may take with the least allocation
             that is tried; in any case on two platforms.
         short_seconds: What its user expects to run for less is not profiled (Paragon 3.5).
@@ -34,6 +42,7 @@ class ProfilingNeeds:
     stated: bool = False
     sources: int = 2
     idle_share: float = 0.0
+    probes: str = ALL
     short_seconds: float = 0.0
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import normalized_with, parts_of, slower
 from wharfinger.core.seams.contention import Array, Assessment, LogEstimates, ScoreColumns
-from wharfinger.core.seams.estimation import ProfilingNeeds
+from wharfinger.core.seams.estimation import ALL, AUTO, ProfilingNeeds
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Allocation, Placement
@@ -109,6 +109,8 @@ class ParagonSettings:
             empty server (Paragon 3.5).
         idle_share: Of the idle CPU that the profiling of one workload may take, to measure it on
             more than two platforms; 0 = on two, as published (Paragon 2.4).
+        probes: On how many platforms more than one, within ``idle_share``: ``all`` that have room,
+            a number, or ``auto``: those where a run repays what it costs.
         sources: How many sources of interference are injected beside its copy, while it waits; of
             others its scores are those of similar programs. As published: 2.
         bound: Tests of a server for one source that a search makes at most.
@@ -127,6 +129,7 @@ class ParagonSettings:
     bound: int = 5_000_000
     seed: int = 0
     idle_share: float = 0.25
+    probes: str = ALL
     sources: int = 0
     selection: Selection = Selection.GREEDY
     hash: HashSettings = field(default_factory=HashSettings)
@@ -176,6 +179,10 @@ class Paragon(ByReservation):
                 f"{self.name}: confidence={self._settings.confidence:g} is not a probability from "
                 "0.5 to below 1"
             )
+        probes = self._settings.probes
+        if probes not in (AUTO, ALL) and not probes.isdecimal():
+            mend = f"write {AUTO}, {ALL}, or a number of platforms"
+            raise InvalidInput(f"{self.name}: probes={probes!r} is none; {mend}")
         self._wanted = self._settings.hash.candidates(self.name)
         hashes = self._settings.selection is Selection.HASH
         if hashes and self._settings.rule is SelectionRule.TRADED:
@@ -188,7 +195,7 @@ class Paragon(ByReservation):
     def profiling(self) -> ProfilingNeeds:
         """What is stated, on two platforms and more where CPUs are idle."""
         own = self._settings
-        return ProfilingNeeds(True, own.sources, own.idle_share, own.short_seconds)
+        return ProfilingNeeds(True, own.sources, own.idle_share, own.probes, own.short_seconds)
 
     def index(self) -> ServerIndex | None:
         """By t and c, where the rule asks for them."""
