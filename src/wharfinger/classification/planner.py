@@ -155,7 +155,7 @@ class JointPlanner:
         else:
             most = most if needs.probes in (ALL, AUTO) else min(most, int(needs.probes))
             chosen = telling(across, list(others), most, None, *measured) if most else []
-        weighed = needs.short_seconds > 0 and not at_stake.guessed
+        weighed = needs.start_first and not at_stake.guessed
         if (
             across
             and column
@@ -169,16 +169,19 @@ class JointPlanner:
 
     def _complete(self, request: Request, known: Measurements, view: View) -> Profiling:
         """What is missing of what is known of its program, where that repays its runs."""
-        workload, cpu = request.workload, _stated_cpu(request, view)
+        workload, cpu, room = request.workload, _stated_cpu(request, view), _room(request, view)
         enough = Profiling(self._decision("enough is known of its program"), known=True)
+        if _why_no_copy(workload, view) or self._too_short(workload):
+            return enough
+        if not room.size or int(room.max()) < cpu:
+            # Where CPU is that short it is not placed before those that are profiled first.
+            return Profiling(self._no_room(view, cpu))
         across = self._made.recommender(Aspect.HETEROGENEITY, workload.type)
         if across is None or known.platform not in across.matrix.columns:
             return enough
         entries, holding = by_platform(known), _holding(across, cpu, view)
-        measured_with = {c for row in known.performance.values() for c in row}
-        if cpu not in measured_with or _why_no_copy(workload, view) or self._too_short(workload):
+        if all(cpu not in row for row in known.performance.values()):
             return enough
-        room = _room(request, view)
         missing = _runs_elsewhere(across, known.platform, cpu, room, view)
         missing = {column: run for column, run in missing.items() if column not in entries}
         most = min(len(missing), int(self._needs.idle_share * int(room.sum()) / cpu))

@@ -298,7 +298,7 @@ def test_a_program_that_comes_back_is_run_where_it_was_not() -> None:
 
 def test_a_short_workload_is_not_profiled_first() -> None:
     planner, request, seen = _stated("auto")
-    needs = replace(planner._needs, short_seconds=1.0)
+    needs = replace(planner._needs, start_first=True)
     planner = JointPlanner(planner._made, needs=needs)
     short = replace(request, workload=replace(request.workload, expected_seconds=15.0))
     found = planner.plan(short, seen)

@@ -34,6 +34,8 @@ class ProfilingNeeds:
         probes: On how many other platforms what is stated is run: ``auto`` = on those where a run
             repays what it costs (``classification.worth``), ``all`` = wherever there is room, or
             a number; ``idle_share`` is their limit.
+        start_first: Who is known to take so little time that runs cost its target more than they
+            tell starts without; what is measured as it runs classifies it.
         idle_share: Of the idle CPU that the runs of one plan may take with the least allocation
             that is tried; in any case on two platforms.
         short_seconds: What its user expects to run for less is not profiled (Paragon 3.5).
@@ -44,6 +46,7 @@ class ProfilingNeeds:
     idle_share: float = 0.0
     probes: str = ALL
     short_seconds: float = 0.0
+    start_first: bool = False
 
 
 class ProfilingPlanner(Protocol):

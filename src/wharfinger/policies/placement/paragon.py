@@ -113,6 +113,9 @@ class ParagonSettings:
             a number, or ``auto``: those where a run repays what it costs.
         sources: How many sources of interference are injected beside its copy, while it waits; of
             others its scores are those of similar programs. As published: 2.
+        start_first: Whether a workload of which it is known how long it takes, as its user states
+            or as its program took, starts before its profile where that would cost its target more
+            than it tells.
         bound: Tests of a server for one source that a search makes at most.
         selection: Whether ``published`` and ``cumulative`` look at all servers, ``greedy``, or at
             those that hashes of scores name, ``hash`` (Paragon 3.3).
@@ -130,6 +133,7 @@ class ParagonSettings:
     seed: int = 0
     idle_share: float = 0.25
     probes: str = ALL
+    start_first: bool = False
     sources: int = 0
     selection: Selection = Selection.GREEDY
     hash: HashSettings = field(default_factory=HashSettings)
@@ -195,7 +199,9 @@ class Paragon(ByReservation):
     def profiling(self) -> ProfilingNeeds:
         """What is stated, on two platforms and more where CPUs are idle."""
         own = self._settings
-        return ProfilingNeeds(True, own.sources, own.idle_share, own.probes, own.short_seconds)
+        return ProfilingNeeds(
+            True, own.sources, own.idle_share, own.probes, own.short_seconds, own.start_first
+        )
 
     def index(self) -> ServerIndex | None:
         """By t and c, where the rule asks for them."""
