@@ -12,7 +12,7 @@ from math import exp, hypot, log, sqrt
 import numpy as np
 
 from wharfinger.classification.axis import Axis, axes_between, value_on
-from wharfinger.classification.paces import Paces, paces
+from wharfinger.classification.paces import Paces, expected, paces
 from wharfinger.classification.platforms import (
     ByAllocation,
     PlatformRow,
@@ -228,6 +228,9 @@ class Classifier:
             platform = known.best_known
             curves[Quantity.RATE] = _moved(curves[Quantity.RATE], measurements, known)
             platforms = known.relative_to(platform)
+        elif not rows and not platform and type_ is not WorkloadType.BEST_EFFORT:
+            # Best-effort work is to leave the best platforms to others.
+            platform, platforms = self._expected(type_)
         scores = len(measurements.tolerated) + len(measurements.caused)
         return Classification(
             estimator=estimator.name,
@@ -268,8 +271,14 @@ class Classifier:
         recommender = self.classifications.recommender(Aspect.HETEROGENEITY, type_)
         if recommender is None or has_allocations(recommender.matrix.columns):
             return None
-        observed = _observations(measurements, Aspect.HETEROGENEITY, type_)
-        return paces(recommender, observed.along(Aspect.HETEROGENEITY))
+        return paces(recommender, by_platform(measurements))
+
+    def _expected(self, type_: WorkloadType | None) -> tuple[str, dict[str, Estimate]]:
+        """Of a cold start, where columns are platforms alone."""
+        recommender = self.classifications.recommender(Aspect.HETEROGENEITY, type_)
+        if recommender is None or has_allocations(recommender.matrix.columns):
+            return "", {}
+        return expected(recommender)
 
     def _changes(
         self, kind: Aspect, measurements: Measurements, type_: WorkloadType | None
@@ -429,6 +438,11 @@ def _is_saturating(measurements: Measurements, bound: LatencyBound) -> bool:
     if not both or latency[both[-1]].value > bound.below_seconds:
         return False
     return all(used[cpu].value * 1000 >= SATURATED_SHARE * min(cpu, 1000) for cpu in both)
+
+
+def by_platform(measurements: Measurements) -> dict[str, Entry]:
+    """Performance where it was measured, with the allocation of the run; more is better."""
+    return _observations(measurements, Aspect.HETEROGENEITY, None).along(Aspect.HETEROGENEITY)
 
 
 _PREFERRED = (Quantity.THROUGHPUT, Quantity.RATE, Quantity.LATENCY)

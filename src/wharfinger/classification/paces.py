@@ -31,14 +31,19 @@ class Paces:
     """Performance of one program by platform, in logarithms.
 
     Attributes:
-        mean: (P,) by the platforms' order; ``variance`` (P,) of each by itself.
+        mean: (P,) by the platforms' order; ``covariance`` (P, P).
         measured: Where it was measured.
     """
 
     platforms: tuple[str, ...]
     mean: Array
-    variance: Array
+    covariance: Array
     measured: frozenset[str]
+
+    @property
+    def variance(self) -> Array:
+        """(P,) of each by itself."""
+        return np.maximum(np.diag(self.covariance), 0.0)
 
     @property
     def best_known(self) -> str:
@@ -58,6 +63,18 @@ class Paces:
         more = np.sqrt(np.maximum(self.variance - self.variance[here], 0.0))
         pairs = zip(self.platforms, ratios.tolist(), more.tolist(), strict=True)
         return {name: Estimate(ratio, std) for name, ratio, std in pairs if name != platform}
+
+
+def expected(recommender: Recommender) -> tuple[str, dict[str, Estimate]]:
+    """The platform on which programs are fastest by what is known of others; those over it."""
+    told = recommender.predict({})
+    columns, covariance = recommender.matrix.columns, told.covariance
+    best = int(np.argmax(told.log_mean))
+    own = np.diag(covariance)
+    apart = np.sqrt(np.maximum(own + own[best] - 2 * covariance[best], 0.0))
+    ratios = np.exp(told.log_mean - told.log_mean[best])
+    rows = zip(columns, ratios.tolist(), apart.tolist(), strict=True)
+    return columns[best], {name: Estimate(ratio, std) for name, ratio, std in rows}
 
 
 def paces(recommender: Recommender, entries: Mapping[str, Entry]) -> Paces | None:
@@ -82,5 +99,4 @@ def paces(recommender: Recommender, entries: Mapping[str, Entry]) -> Paces | Non
         gain = np.linalg.solve(covariance[np.ix_(at, at)] + noise, covariance[at]).T
         mean = mean + gain @ (seen - mean[at])
         covariance = covariance - gain @ covariance[at]
-    variance = np.maximum(np.diag(covariance), 0.0)
-    return Paces(columns, mean, variance, frozenset(known))
+    return Paces(columns, mean, covariance, frozenset(known))

@@ -5,18 +5,25 @@ injected, and one run each with another configuration, number of servers and pla
 chosen by what they leave unknown of the row (``estimators.design``), or at random as published.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.classifier import Classifications
-from wharfinger.classification.platforms import platform_column
+from wharfinger.classification.classifier import Classifications, by_platform
+from wharfinger.classification.joint_plan import (
+    MAX_SERVERS,
+    SOURCES_INJECTED,
+    Possible,
+    columns_of,
+    elsewhere,
+    joint_plan,
+    telling,
+)
 from wharfinger.classification.utility import Aspect
-from wharfinger.core.seams.estimation import Profiling, ProfilingNeeds
-from wharfinger.estimators.design import best_column, reduce, variance_design
+from wharfinger.classification.worth import Stake, first_runs, missing_runs, repays, stake
+from wharfinger.core.seams.estimation import ALL, AUTO, Profiling, ProfilingNeeds
 from wharfinger.estimators.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
@@ -26,6 +33,7 @@ from wharfinger.model.profile import (
     PROFILED_SOURCES,
     RAMP_ALLOCATIONS,
     FurtherRun,
+    Measurements,
     ProfilingPlan,
 )
 from wharfinger.model.units import cpu_number
@@ -33,10 +41,6 @@ from wharfinger.model.view import Request, View
 from wharfinger.model.workload import ProfileMode, Workload, WorkloadType
 
 SIZING = ProfilingNeeds()
-MAX_RUNS = 4
-MAX_SERVERS = 4
-"""A plan takes no more: beyond them stand the offline rows (Quasar 3.2)."""
-SOURCES_INJECTED = 2
 ENTRIES = 2
 """Per classification, as published."""
 MIN_MILLICPUS = 250
@@ -70,14 +74,15 @@ class JointPlanner:
 
     def plan(self, request: Request, view: View) -> Profiling | None:
         """A plan for a copy where one can and may be made; else it makes a cold start."""
-        workload = request.workload
+        workload, known = request.workload, request.measurements
+        stated = self._runs_stated(request, view)
+        if stated and known is not None and known.performance:
+            return self._complete(request, known, view)
         why_not = _why_no_copy(workload, view) or self._too_short(workload)
         if why_not:
             return Profiling(self._decision(f"{why_not}: a cold start"))
-        memory_bytes = workload.reservation.memory_bytes
-        room = _room(memory_bytes, view)
-        room[list(request.excluded)] = 0
-        if self._runs_stated(request, view):
+        memory_bytes, room = workload.reservation.memory_bytes, _room(request, view)
+        if stated:
             return self._plan_stated(request, room, view)
         row = int(np.argmax(room)) if room.size else 0
         worth = self._worth(workload.type, row, room, view) if room.size else []
@@ -148,50 +153,102 @@ class JointPlanner:
         }
         scale_up = self._made.recommender(Aspect.SCALE_UP, type_)
         count, own = self._needs.sizes - 1, Configuration(cpu).name
-        chosen = _telling(scale_up, list(others), count, None, own) if count else []
+        chosen = telling(scale_up, list(others), count, None, own) if count else []
         return tuple(sorted({cpu, *(others[name] for name in chosen)}, reverse=True))
 
     def _plan_stated(self, request: Request, room: NDArray[np.int64], view: View) -> Profiling:
         """The allocation that is stated, on several platforms side by side (Paragon 2.4)."""
-        workload, needs = request.workload, self._needs
-        cpu = request.reserved(view.capabilities).cpu_millicpus
-        cpu = max(cpu, MIN_MILLICPUS) if view.capabilities.fractional_cpu else cpu
+        workload, needs, cpu = request.workload, self._needs, _stated_cpu(request, view)
         row = int(_quietest_first(room, view)[0]) if room.size else 0
         if room.size and room[row] < cpu:
             row = int(np.argmax(room))
         if not room.size or room[row] < cpu:
             return Profiling(self._no_room(view, cpu))
-        platform = view.platforms[view.platform[row]]
-        _, others = _places(row, [cpu], _quietest_first(room, view), room, view)
-        most = int(needs.idle_share * int(room.sum()) / cpu) - 1
-        made, type_, pair = self._made, workload.type, [Configuration(cpu)]
-        across = made.recommender(Aspect.HETEROGENEITY, type_)
-        free = {name: int(room[at]) for name, at in others.items()}
-        possible = Possible(platform, pair, free, range(1, 2), self._sources)
-        settings = _elsewhere(across.matrix.columns, possible, pair) if across else {}
-        count, here = min(max(most, 1), len(settings)), _columns_of(Setting(platform, pair[0]))
-        chosen = _telling(across, list(settings), count, None, *here) if count else []
-        further = [
-            FurtherRun(settings[name], (view.names[others[settings[name].platform]],))
-            for name in chosen
-        ]
-        names = [str(source) for source in self._sources]
-        tolerated = made.recommender(Aspect.TOLERATED, type_)
-        if len(names) > needs.sources:
-            names = _telling(tolerated, names, needs.sources, None)
-        memory_bytes, sizes = workload.reservation.memory_bytes, self._second(cpu, type_, row, view)
-        plan = ProfilingPlan(
+        here = view.platforms[view.platform[row]]
+        names, sources = [str(source) for source in self._sources], needs.sources
+        if len(names) > sources:
+            tolerated = self._made.recommender(Aspect.TOLERATED, workload.type)
+            names = telling(tolerated, names, sources, None)
+        seconds = workload.profile.seconds * _share(1, len(names))
+        across = self._made.recommender(Aspect.HETEROGENEITY, workload.type)
+        others = _runs_elsewhere(across, here, cpu, room, view)
+        most = max(int(needs.idle_share * int(room.sum()) / cpu) - 1, 1)
+        measured = columns_of(Setting(here, Configuration(cpu)))
+        column = next((c for c in measured if across and c in across.matrix.columns), None)
+        at_stake = stake(request, None, seconds, cpu, int(room.sum()), view)
+        holding = _holding(across, cpu, view) if across and column else ()
+        most = min(most, len(others))
+        if needs.probes == AUTO and across and column:
+            chosen = first_runs(across, holding, column, tuple(others), most, at_stake)
+        else:
+            most = most if needs.probes in (ALL, AUTO) else min(most, int(needs.probes))
+            chosen = telling(across, list(others), most, None, *measured) if most else []
+        weighed = needs.start_first and not at_stake.guessed
+        if (
+            across
+            and column
+            and weighed
+            and not repays(across, holding, column, tuple(others), chosen, at_stake)
+        ):
+            return Profiling(self._decision(f"{_late(at_stake)}: a cold start"))
+        injected = tuple(map(SharedResource, names))
+        sizes = self._second(cpu, workload.type, row, view)
+        plan = self._stated(workload, row, sizes, [others[c] for c in chosen], injected, view)
+        return Profiling(self._decision(_described(plan)), plan)
+
+    def _complete(self, request: Request, known: Measurements, view: View) -> Profiling:
+        """What is missing of what is known of its program, where that repays its runs."""
+        workload, cpu, room = request.workload, _stated_cpu(request, view), _room(request, view)
+        enough = Profiling(self._decision("enough is known of its program"), known=True)
+        if _why_no_copy(workload, view) or self._too_short(workload):
+            return enough
+        if not room.size or int(room.max()) < cpu:
+            # Where CPU is that short it is not placed before those that are profiled first.
+            return Profiling(self._no_room(view, cpu))
+        across = self._made.recommender(Aspect.HETEROGENEITY, workload.type)
+        if across is None or known.platform not in across.matrix.columns:
+            return enough
+        entries, holding = by_platform(known), _holding(across, cpu, view)
+        if all(cpu not in row for row in known.performance.values()):
+            return enough
+        missing = _runs_elsewhere(across, known.platform, cpu, room, view)
+        missing = {column: run for column, run in missing.items() if column not in entries}
+        most = min(len(missing), int(self._needs.idle_share * int(room.sum()) / cpu))
+        if most < 1:
+            return enough
+        seconds = workload.profile.seconds * _share(1, 0)
+        at_stake = stake(request, known, seconds, cpu, int(room.sum()), view)
+        chosen = missing_runs(across, holding, entries, list(missing), most, at_stake)
+        if not chosen:
+            return enough
+        first, *others = (missing[column] for column in chosen)
+        plan = self._stated(workload, view.row(first.servers[0]), (cpu,), others, (), view)
+        plan = replace(plan, beside=(), completes=True)
+        message = f"of its program {len(entries)} platforms are known: {_described(plan)}"
+        return Profiling(self._decision(message), plan)
+
+    def _stated(
+        self,
+        workload: Workload,
+        row: int,
+        sizes: tuple[int, ...],
+        further: Sequence[FurtherRun],
+        sources: tuple[SharedResource, ...],
+        view: View,
+    ) -> ProfilingPlan:
+        """These allocations at the row, the largest first, and elsewhere at the same time."""
+        beside = _holds_two(sizes[0], workload.reservation.memory_bytes, row, view)
+        return ProfilingPlan(
             server=view.names[row],
             cpu_millicpus=sizes,
             memory_bytes=self._memory(workload, row, further, view),
-            sources=tuple(map(SharedResource, names)),
-            seconds=workload.profile.seconds * _share(len(sizes), len(names)),
+            sources=sources,
+            seconds=workload.profile.seconds * _share(len(sizes), len(sources)),
             tolerance=workload.tolerance,
             further=tuple(further),
-            beside=self._beside if _holds_two(cpu, memory_bytes, row, view) else (),
+            beside=self._beside if beside else (),
             patience_seconds=workload.profile.seconds,
         )
-        return Profiling(self._decision(_described(plan)), plan)
 
     def _worth(
         self, type_: WorkloadType, row: int, room: NDArray[np.int64], view: View
@@ -285,12 +342,50 @@ def _apart(
     return tuple(view.names[at] for at in rows if room[at] >= cpu_millicpus)[: max(0, count)]
 
 
-def _room(memory_bytes: int, view: View) -> NDArray[np.int64]:
+def _room(request: Request, view: View) -> NDArray[np.int64]:
     """(S,) CPU that is free for a copy, in thousandths; 0 where none may be made."""
-    fits = (view.memory_capacity - view.memory_allocated >= memory_bytes) & (
+    free = view.memory_capacity - view.memory_allocated
+    fits = (free >= request.workload.reservation.memory_bytes) & (
         view.accepting.astype(np.bool_) & (view.copies == 0) & (view.unsettled == 0)
     )
-    return np.where(fits, view.cpu_capacity - view.cpu_allocated, 0)
+    room = np.where(fits, view.cpu_capacity - view.cpu_allocated, 0)
+    room[list(request.excluded)] = 0
+    return room
+
+
+def _stated_cpu(request: Request, view: View) -> int:
+    """Thousandths of a CPU that a copy of what is stated gets."""
+    cpu = request.reserved(view.capabilities).cpu_millicpus
+    return max(cpu, MIN_MILLICPUS) if view.capabilities.fractional_cpu else cpu
+
+
+def _holding(across: Recommender, cpu: int, view: View) -> tuple[str, ...]:
+    """Columns of the platforms that hold such an allocation, were they empty."""
+    large = np.unique(view.platform[(view.accepting > 0) & (view.cpu_capacity >= cpu)])
+    settings = (Setting(view.platforms[at], Configuration(cpu)) for at in large.tolist())
+    names = (columns_of(setting) for setting in settings)
+    return tuple(c for pair in names for c in pair if c in across.matrix.columns)
+
+
+def _runs_elsewhere(
+    across: Recommender | None, here: str, cpu: int, room: NDArray[np.int64], view: View
+) -> dict[str, FurtherRun]:
+    """By column, a run with the allocation on each other platform that has room for it."""
+    order, one = _quietest_first(room, view), [Configuration(cpu)]
+    first: dict[str, int] = {}
+    for at in order[room[order] >= cpu].tolist():
+        first.setdefault(view.platforms[view.platform[at]], at)
+    possible = Possible(here, one, {name: int(room[at]) for name, at in first.items()})
+    settings = elsewhere(across.matrix.columns, possible, one) if across else {}
+    return {
+        column: FurtherRun(setting, (view.names[first[setting.platform]],))
+        for column, setting in settings.items()
+    }
+
+
+def _late(at_stake: Stake) -> str:
+    takes = f"profiling takes {at_stake.seconds:g} s of some {at_stake.expected_seconds:.3g}"
+    return f"{takes}, which costs its target more than it tells"
 
 
 def _holds_two(cpu_millicpus: int, memory_bytes: int, row: int, view: View) -> bool:
@@ -333,142 +428,3 @@ def _why_no_copy(workload: Workload, view: View) -> str:
     if is_service and workload.measure.load_command is None:
         return "a copy of a service without a load generator would have no requests"
     return ""
-
-
-# --- the joint plan ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Possible:
-    """What can be run now.
-
-    Attributes:
-        reference: The platform for all but the run on another: the highest-end one.
-        platforms: Others, and how much CPU a run there can have, in thousandths.
-        servers: How many of the reference platform may be taken at once, 1 among them.
-        elsewhere: On how many other platforms it is run, side by side; published: 1 (Quasar 3.2).
-        injected: How many of the sources are, at most; published: 2.
-    """
-
-    reference: str
-    configurations: Sequence[Configuration]
-    platforms: Mapping[str, int] = field(default_factory=dict)
-    servers: Sequence[int] = (1,)
-    sources: Sequence[SharedResource] = ()
-    elsewhere: int = 1
-    injected: int = SOURCES_INJECTED
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedRun:
-    """One run of a copy; its sources are injected one after the other."""
-
-    setting: Setting
-    sources: tuple[SharedResource, ...] = ()
-
-
-def joint_plan(
-    made: Classifications,
-    possible: Possible,
-    type_: WorkloadType | None = None,
-    rng: np.random.Generator | None = None,
-) -> tuple[PlannedRun, ...]:
-    """At most three runs and those elsewhere, the reference first; empty where nothing can be run.
-
-    ``rng`` chooses at random, as published; ``None`` = by what is left unknown.
-    """
-    if not possible.configurations:
-        return ()
-    pair = _pair(made.recommender(Aspect.SCALE_UP, type_), possible.configurations, rng)
-    reference = Setting(possible.reference, pair[0])
-    sources = possible.sources
-    if len(sources) > (most := min(possible.injected, SOURCES_INJECTED)):
-        tolerated = made.recommender(Aspect.TOLERATED, type_)
-        names = [str(source) for source in sources]
-        sources = list(map(SharedResource, _telling(tolerated, names, most, rng))) if most else []
-    runs = [PlannedRun(reference, tuple(sources))]
-    runs += [PlannedRun(Setting(possible.reference, other)) for other in pair[1:]]
-    scale_out = made.recommender(Aspect.SCALE_OUT, type_)
-    few = [str(count) for count in possible.servers if 1 < count <= MAX_SERVERS]
-    if scale_out is not None:
-        for count in _telling(scale_out, few, 1, rng, str(reference.servers)):
-            runs.append(PlannedRun(replace(reference, servers=int(count))))
-    across = made.recommender(Aspect.HETEROGENEITY, type_)
-    if across is not None:
-        others = _elsewhere(across.matrix.columns, possible, pair)
-        measured = [name for c in pair for name in _columns_of(Setting(possible.reference, c))]
-        names = _telling(across, list(others), possible.elsewhere * len(pair), rng, *measured)
-        first = dict[str, Setting]()
-        for setting in map(others.__getitem__, names):
-            first.setdefault(setting.platform, setting)
-        runs += map(PlannedRun, list(first.values())[: possible.elsewhere])
-    return tuple(runs[: MAX_RUNS - 1 + possible.elsewhere])
-
-
-def _pair(
-    recommender: Recommender | None,
-    configurations: Sequence[Configuration],
-    rng: np.random.Generator | None,
-) -> list[Configuration]:
-    """Two configurations; the larger is the reference."""
-    by_name = {configuration.name: configuration for configuration in configurations}
-    chosen = _telling(recommender, list(by_name), 2, rng) or list(by_name)[:2]
-    pair = [by_name[name] for name in chosen]
-    return sorted(pair, key=lambda c: (c.cpu_millicpus, c.memory_bytes or 0), reverse=True)
-
-
-def _elsewhere(
-    columns: Sequence[str], possible: Possible, pair: Sequence[Configuration]
-) -> dict[str, Setting]:
-    """By column, runs on other platforms, with what is measured on the reference, too.
-
-    Any platform that holds such a run: a small one may hold the smaller only.
-    """
-    others: dict[str, Setting] = {}
-    for platform, most in possible.platforms.items():
-        for configuration in pair:
-            if platform == possible.reference or configuration.cpu_millicpus > most:
-                continue
-            setting = Setting(platform, configuration)
-            column = next((name for name in _columns_of(setting) if name in columns), None)
-            if column is not None:
-                others.setdefault(column, setting)
-    return others
-
-
-def _columns_of(setting: Setting) -> tuple[str, str]:
-    """Of heterogeneity, by allocation or without."""
-    platform = setting.platform
-    return platform_column(platform, setting.configuration.cpu_millicpus), platform
-
-
-def _telling(
-    recommender: Recommender | None,
-    names: Sequence[str],
-    count: int,
-    rng: np.random.Generator | None,
-    *beside: str,
-) -> list[str]:
-    """The columns that leave least of a row unknown; those ``beside`` are measured in any case."""
-    if rng is not None:
-        return [names[i] for i in rng.permutation(len(names))[:count]]
-    if recommender is None:
-        return list(names[:count])
-    return list(_least_unknown(recommender, tuple(names), count, beside))
-
-
-@lru_cache(maxsize=512)
-def _least_unknown(
-    recommender: Recommender, names: tuple[str, ...], count: int, beside: tuple[str, ...]
-) -> tuple[str, ...]:
-    """The same; where the cluster is crowded it is asked over and over for those who wait."""
-    columns, covariance = recommender.matrix.columns, recommender.predict({}).covariance
-    candidates = np.array([columns.index(name) for name in names if name in columns], dtype=np.intp)
-    for name in beside:
-        if name in columns:
-            covariance = reduce(covariance, columns.index(name))
-    if not candidates.size:
-        return ()
-    if count == 1:
-        return (columns[best_column(covariance, candidates)],)
-    return tuple(columns[j] for j in variance_design(covariance, candidates, count))

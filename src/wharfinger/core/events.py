@@ -338,12 +338,16 @@ class WorkloadRejected:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingPlanned:
-    """It is profiled before it is classified and placed; servers keep room for the plan's runs."""
+    """It is profiled before it is classified and placed; servers keep room for the plan's runs.
+
+    ``like`` names the workload whose measurements the plan completes; empty = its own, or none.
+    """
 
     name: str
     key: str
     decision: Decision
     plan: ProfilingPlan
+    like: str = ""
 
 
 @dataclass(frozen=True, slots=True)

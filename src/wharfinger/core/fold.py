@@ -213,6 +213,7 @@ def _profiling_planned(cluster: ClusterState, time: float, event: ev.ProfilingPl
     record = cluster.decided(time, event.name, event.decision, Trigger.PROFILE)
     cluster.give_key(record, event.key)
     record.profiling = event.plan
+    _measured_as(cluster, record, event.like)
     goes_on(record)
     cluster.residency.count_copies(record, 1)
 
@@ -222,13 +223,18 @@ def _classification_planned(
 ) -> None:
     record = cluster.decided(time, event.name, event.decision, Trigger.ASK)
     cluster.give_key(record, event.key)
-    if event.like and event.like in cluster.state.workloads:
-        other = cluster.state.workloads[event.like]
-        record.measurements = other.measurements
-        if record.measurements is not None and not same_array(record, other):
-            # As much work is done by members of an array only.
-            record.measurements = replace(record.measurements, total=None)
+    _measured_as(cluster, record, event.like)
     goes_on(record)
+
+
+def _measured_as(cluster: ClusterState, record: WorkloadRecord, like: str) -> None:
+    if like not in cluster.state.workloads:
+        return
+    other = cluster.state.workloads[like]
+    record.measurements = other.measurements
+    if record.measurements is not None and not same_array(record, other):
+        # As much work is done by members of an array only.
+        record.measurements = replace(record.measurements, total=None)
 
 
 def _queued(cluster: ClusterState, time: float, event: ev.WorkloadQueued) -> None:
@@ -558,7 +564,9 @@ def _profiling_finished(cluster: ClusterState, time: float, event: ev.ProfilingF
     record = cluster.record_of(event.key)
     if record is None or record.phase is not Phase.PROFILING:
         return
-    record.measurements = _stamped(cluster, record, time, event.measurements)
+    measured = _stamped(cluster, record, time, event.measurements)
+    known = record.measurements if record.profiling and record.profiling.completes else None
+    record.measurements = measured if known is None else known.completed_by(measured)
     cluster.residency.end_copies(record)
     cluster.reported(time, event)
 
@@ -609,7 +617,8 @@ def _profiling_failed(cluster: ClusterState, time: float, event: ev.ProfilingFai
         # Logs of version 0.1 say so of a classifier's failure, too.
         _classification_failed(cluster, time, ev.ClassificationFailed(event.key, event.reason))
         return
-    if not record.revoking:
+    completes = record.profiling is not None and record.profiling.completes
+    if not record.revoking and not (completes and record.measurements):
         record.measurements = Measurements(silent={"copy": event.reason})
     cluster.residency.end_copies(record)
     cluster.reported(time, event)

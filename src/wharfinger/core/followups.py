@@ -99,6 +99,21 @@ class FollowUps:
             return [workloads[name]]
         return [workloads[member] for member in self._arrays.get(name, ())]
 
+    def measured_as(self, record: WorkloadRecord) -> tuple[WorkloadRecord | None, str]:
+        """Who tells what it needs, and how that is known: itself, of a former run, or another.
+
+        Another member of its array, which may still be being profiled, or the same program.
+        """
+        if record.measurements is not None:
+            return record, f"measured in run {record.run - 1}"
+        like = self.measured_sibling(record) or self.measured_program(record)
+        if like is None:
+            return None, ""
+        if like.measurements is None:
+            return like, "is profiled first, for the whole array"
+        relation = "of the same array" if same_array(record, like) else "the same program"
+        return like, f"measured as {like.name}, {relation}"
+
     def measured_sibling(self, record: WorkloadRecord) -> WorkloadRecord | None:
         """A member of its array that runs the same, and is measured or now being profiled."""
         array, workloads = record.workload.array, self._state.workloads

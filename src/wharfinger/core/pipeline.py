@@ -20,7 +20,6 @@ from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.codec import decode_state, encode_state
 from wharfinger.core.eligibility import Eligibility
 from wharfinger.core.fold import apply
-from wharfinger.core.followups import same_array
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pending import PendingActions
 from wharfinger.core.queues import BlockedHead, entry_of
@@ -482,47 +481,46 @@ class Core:
     def _profile(self, now: float, record: WorkloadRecord, request: Request) -> bool:
         """Plan its profiling, or hold it until there is room; whether it is to be profiled."""
         planner = self.policy.estimation
+        like, _ = self._cluster.followups.measured_as(record)
+        if like is not None and like.measurements is not None:
+            request = replace(request, measurements=like.measurements)
         verdict = planner and planner.plan(request, self.view)
         if not verdict:
             return False
-        if verdict.plan is not None and self._is_measured(now, record, verdict.decision):
+        told, completes = verdict.decision, verdict.plan is not None and verdict.plan.completes
+        is_planned = verdict.known or (verdict.plan is not None and not completes)
+        if is_planned and self._is_measured(now, record, told):
             return True
         # A workload that no server could hold waits for a placement, not for profiling runs.
         never = self.mode is Mode.RECOMMEND_COLD or self._exceeds_all(record.workload)
         if not never and verdict.plan:
             verdict = self._ahead.profiled(now, record, request, verdict)
+        if completes and (never or verdict.plan is None):
+            return self._is_measured(now, record, told)
         if never or verdict.decision.accepted:
             decision = replace(verdict.decision, accepted=True, would_change="")
             key = self._new_key(record)
             if never or verdict.plan is None:
                 self._record(now, ev.ClassificationPlanned(record.name, key, decision))
             else:
-                self._record(now, ev.ProfilingPlanned(record.name, key, decision, verdict.plan))
+                name = like.name if completes and like and like is not record else ""
+                plan = ev.ProfilingPlanned(record.name, key, decision, verdict.plan, name)
+                self._record(now, plan)
         else:
             self._hold(now, record, verdict.decision)
             self._ahead.waits_for_copy(request, verdict.decision)
         return True
 
     def _is_measured(self, now: float, record: WorkloadRecord, decision: Decision) -> bool:
-        """Whether there are, or soon will be, measurements of its program without a new profile.
-
-        Those of its former run, or of another member of its array.
-        """
-        like, why = None, f"measured in run {record.run - 1}"
-        if record.measurements is None:
-            followups = self._cluster.followups
-            like = followups.measured_sibling(record) or followups.measured_program(record)
-            if like is None:
-                return False
-            if like.phase is Phase.PROFILING:
-                why = "is profiled first, for the whole array"
-                self._eligibility.wait_for(now, record, [like.name], why)
-                return True
-            relation = "of the same array" if same_array(record, like) else "the same program"
-            why = f"measured as {like.name}, {relation}"
+        """Whether there are, or soon will be, measurements of its program without a new profile."""
+        like, why = self._cluster.followups.measured_as(record)
+        if like is None:
+            return False
+        if like.measurements is None:
+            self._eligibility.wait_for(now, record, [like.name], why)
+            return True
         told = replace(decision, accepted=True, would_change="", message=f"not profiled: {why}")
-        key = self._new_key(record)
-        name = like.name if like else ""
+        key, name = self._new_key(record), "" if like is record else like.name
         self._record(now, ev.ClassificationPlanned(record.name, key, told, name))
         return True
 

@@ -15,7 +15,7 @@ from math import exp, log, sqrt
 from statistics import NormalDist
 
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.configuration import Setting
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity
@@ -56,6 +56,7 @@ class ProfilingPlan:
         apart: Servers like ``server`` where runs go at the same time as there: a source each of
             ``sources`` but the first, then an allocation each of ``cpu_millicpus`` but the first;
             only for engines that ``profile_apart``.
+        completes: It measures only what is missing of what is known of the program.
     """
 
     server: str
@@ -68,6 +69,7 @@ class ProfilingPlan:
     beside: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     patience_seconds: float = 0.0
+    completes: bool = False
 
     @property
     def limit_seconds(self) -> float:
@@ -177,6 +179,26 @@ class Measurements:
     upon: Mapping[str, Entry] = field(default_factory=dict)
     memory_peak_bytes: int | None = None
     neighbors: Mapping[str, PairProfile] = field(default_factory=dict)
+
+    def completed_by(self, new: "Measurements") -> "Measurements":
+        """With what was measured later on other platforms; how much work it is, is of the later."""
+        further = {quantity: list(runs) for quantity, runs in self.further.items()}
+        for quantity, row in new.performance.items():
+            own = (SettingEntry(Setting(new.platform, Configuration(c)), e) for c, e in row.items())
+            further.setdefault(quantity, []).extend(own)
+        for quantity, runs in new.further.items():
+            further.setdefault(quantity, []).extend(runs)
+        return replace(
+            self,
+            tolerated={**self.tolerated, **new.tolerated},
+            caused={**self.caused, **new.caused},
+            total=new.total,
+            silent={**self.silent, **new.silent},
+            runs=self.runs + new.runs,
+            seconds=self.seconds + new.seconds,
+            further={quantity: tuple(runs) for quantity, runs in further.items()},
+            neighbors={**self.neighbors, **new.neighbors},
+        )
 
 
 @dataclass(frozen=True, slots=True)

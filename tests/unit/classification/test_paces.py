@@ -11,7 +11,7 @@ from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.estimators.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry, Measurements, Origin, SettingEntry
+from wharfinger.model.profile import Entry, Estimate, Measurements, Origin, SettingEntry
 
 PLATFORMS = tuple(f"p{number}" for number in range(10))
 
@@ -80,6 +80,15 @@ def test_what_was_seen_for_long_outweighs_a_copy_and_is_the_reference() -> None:
     assert set(changes) == set(PLATFORMS) - {"p5"}
     total = math.hypot(known.on("p5").std, changes["p0"].std)
     assert total == pytest.approx(known.on("p0").std), "each one's doubt is counted once"
+
+
+def test_of_what_was_never_run_others_say_which_platform_suits_it() -> None:
+    """A cold start goes where most programs are fastest, if only by a little."""
+    cold = CLASSIFIER.classify(Measurements())
+    assert cold.platform == max(cold.platforms, key=lambda name: cold.platforms[name].mean)
+    assert cold.platforms[cold.platform] == Estimate(1.0, 0.0)
+    assert set(cold.platforms) == set(PLATFORMS)
+    assert cold.measured == 0
 
 
 def test_what_is_no_column_says_nothing() -> None:

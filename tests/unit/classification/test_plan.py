@@ -8,7 +8,7 @@ import pytest
 from tests.unit.classification.test_axis import CPUS, PLATFORMS, REFERENCE, SERVERS, made
 from wharfinger.classification.axis import axes_between
 from wharfinger.classification.classifier import Classifications
-from wharfinger.classification.planner import MAX_RUNS, Possible, joint_plan
+from wharfinger.classification.joint_plan import MAX_RUNS, Possible, joint_plan
 from wharfinger.classification.platforms import platform_column
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.model.configuration import Configuration, Setting

@@ -12,8 +12,10 @@ from wharfinger.classification.planner import MIN_MILLICPUS, JointPlanner
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core import events as ev
 from wharfinger.core.seams.estimation import ProfilingNeeds
-from wharfinger.model.configuration import Configuration
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Entry, Measurements, SettingEntry
 from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import (
     Measure,
@@ -267,3 +269,70 @@ def test_where_sizes_are_chosen_what_is_stated_is_run_and_another() -> None:
     assert joint is not None
     assert joint.plan is not None
     assert sizes(unstated, view(4000, 4000)) == joint.plan.cpu_millicpus
+
+
+NAMES = ("test", "one", "two", "three")
+
+
+def _stated(probes: str) -> tuple[JointPlanner, Request, View]:
+    """A server of each platform; a program may be fastest on any."""
+    rng = np.random.default_rng(3)
+    across = {
+        f"p{number}": dict(zip(NAMES, np.exp(rng.normal(0, 0.4, 4)).tolist(), strict=True))
+        for number in range(30)
+    }
+    matrices = {
+        Aspect.SCALE_UP: BY_CPU,
+        Aspect.HETEROGENEITY: UtilityMatrix.of(Aspect.HETEROGENEITY, across),
+    }
+    cluster = Cluster()
+    for name in NAMES:
+        one = server(name)
+        platform = replace(one.platform, name=name)
+        cluster.tell(ev.ServerReported(replace(one, platform=platform, cpu_millicpus=4000)))
+    needs = ProfilingNeeds(stated=True, sources=0, idle_share=1.0, probes=probes)
+    planner = JointPlanner(Classifications(matrices, "gaussian"), needs=needs)
+    job = replace(TARGETED, reservation=replace(TARGETED.reservation, cpu_millicpus=1000))
+    return planner, Request(job), replace(cluster.manager.view, capabilities=ABLE)
+
+
+@pytest.mark.parametrize(("probes", "platforms"), [("all", 4), ("auto", 4), ("1", 2), ("0", 1)])
+def test_what_is_stated_runs_on_as_many_platforms_as_are_asked_for(probes, platforms) -> None:
+    planner, request, seen = _stated(probes)
+    found = planner.plan(request, seen)
+    assert found is not None
+    assert found.plan is not None
+    assert len(found.plan.placements) == platforms
+
+
+def test_a_program_that_comes_back_is_run_where_it_was_not() -> None:
+    planner, request, seen = _stated("auto")
+
+    def measured(*names: str) -> Request:
+        here, *others = names
+        further = tuple(
+            SettingEntry(Setting(name, Configuration(1000)), Entry(1.0, 0.03)) for name in others
+        )
+        row = {Quantity.RATE: {1000: Entry(1.0, 0.03)}}
+        known = Measurements(row, total=1e4, platform=here, further={Quantity.RATE: further})
+        return replace(request, measurements=known)
+
+    found = planner.plan(measured("test", "one"), seen)
+    assert found is not None
+    assert found.plan is not None
+    assert found.plan.completes
+    assert {p.server for p in found.plan.placements} <= {"two", "three"}
+    whole = planner.plan(measured(*NAMES), seen)
+    assert whole is not None
+    assert (whole.plan, whole.known) == (None, True)
+
+
+def test_a_short_workload_is_not_profiled_first() -> None:
+    planner, request, seen = _stated("auto")
+    needs = replace(planner._needs, start_first=True)
+    planner = JointPlanner(planner._made, needs=needs)
+    short = replace(request, workload=replace(request.workload, expected_seconds=15.0))
+    found = planner.plan(short, seen)
+    assert found is not None
+    assert (found.plan, found.decision.accepted) == (None, True)
+    assert "costs its target more than it tells" in found.decision.message

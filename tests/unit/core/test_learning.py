@@ -218,3 +218,16 @@ def test_on_another_platform_it_surprises_only_by_more_than_that_explains() -> N
     rates = {cpu: entry.value for cpu, entry in found.performance[Quantity.RATE].items()}
     assert rates == pytest.approx({400: 100.0, 800: 150.0})
     assert found.further[Quantity.RATE][0].entry.value == pytest.approx(180.0)
+
+
+def test_what_began_without_a_profile_is_known_where_it_was_seen() -> None:
+    """A cold start says which platform most programs run best on; the entry is of its own."""
+    cold = Classification("hand", "1", platform="usual", platforms={"old": Estimate(0.5, 0.1)})
+    placed = (Placement("s", Allocation(400, 1)),)
+    record = WorkloadRecord(workload("w"), 1, 0.0, placements=placed, classification=cold)
+    record.observed = {Quantity.RATE: {400: Entry(100.0)}}
+    learning = Learning(TargetSettings())
+    assert learning.surprise(record, 100.0, "old")
+    found = learning.corrected(record, "old")
+    assert found.platform == "old"
+    assert found.performance[Quantity.RATE][400].value == 100.0

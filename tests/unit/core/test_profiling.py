@@ -14,7 +14,7 @@ from wharfinger.core.seams.estimation import Profiling
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry, Measurements, Origin, SettingEntry
+from wharfinger.model.profile import Entry, Measurements, Origin, ProfilingPlan, SettingEntry
 
 # --- profiling -----------------------------------------------------------------------------------
 
@@ -53,6 +53,43 @@ def test_a_copy_on_two_servers_holds_room_on_both() -> None:
     entries = [kept.performance[Quantity.RATE][500], kept.further[Quantity.RATE][0].entry]
     assert [entry.measured_at for entry in entries] == [cluster.now] * 2
     assert {entry.origin for entry in entries} == {Origin.PROFILED}
+
+
+def test_what_is_missing_of_a_program_completes_what_is_known_of_it() -> None:
+    """It is run where it was not; the rest is that of the workload that was measured before."""
+
+    class Completing:
+        """First on ``a``; who is known is run on ``b``, too."""
+
+        name = "completing"
+
+        def plan(self, request, view):
+            known = request.measurements is not None
+            if known and request.measurements.further:
+                return Profiling(told, known=True)
+            plan = ProfilingPlan("b" if known else "a", (500,), 0, (), 1.0, completes=known)
+            return Profiling(told, plan)
+
+    told = Decision(Stage.PROFILING, "completing", True, ReasonCode.OK, "a plan")
+    cluster = made("least-loaded", 2, planner=Completing())
+    other = server("b", 2)
+    cluster.tell(ev.ServerReported(replace(other, platform=replace(PLATFORM, name="other"))))
+    for name, rate in (("w1", 10.0), ("w2", 20.0)):
+        cluster.tell(ev.WorkloadSubmitted(wants(name, millicpus=500)))
+        assert phase(cluster, name) is Phase.PROFILING
+        found = Measurements({Quantity.RATE: {500: Entry(rate)}}, total=rate)
+        cluster.tell(ev.ProfilingFinished(cluster.key(name), found))
+        cluster.check_books()
+    kept = cluster.record("w2").measurements
+    assert kept is not None
+    assert (kept.platform, kept.total) == (PLATFORM.name, 20.0)
+    assert kept.performance[Quantity.RATE][500].value == 10.0
+    (there,) = kept.further[Quantity.RATE]
+    assert (there.setting.platform, there.entry.value) == ("other", 20.0)
+    cluster.tell(ev.WorkloadSubmitted(wants("w3", millicpus=500)))
+    assert phase(cluster, "w3") is Phase.CLASSIFYING, "nothing is missing"
+    decision = cluster.record("w3").decisions[-1].decision
+    assert "measured as w2" in decision.message
 
 
 def test_room_for_profiling_comes_in_order() -> None:

@@ -7,16 +7,21 @@ from wharfinger.model.decisions import Decision
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.view import Request, View
 
+AUTO, ALL = "auto", "all"
+"""Of ``ProfilingNeeds.probes``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Profiling:
     """Classify the workload before it is placed; without a plan, a cold start.
 
-    Where the decision is not accepted, it waits for room for the runs.
+    Where the decision is not accepted, it waits for room for the runs. ``known`` = no runs, since
+    what the request says of its program is enough.
     """
 
     decision: Decision
     plan: ProfilingPlan | None = None
+    known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,11 @@ class ProfilingNeeds:
         sizes: On the first of them how many allocations are run, that one among them. With more
             than one a workload that states none, or may have several servers, gets a joint plan.
         sources: How many sources are injected; two where a target is sized on the only server.
+        probes: On how many other platforms what is stated is run: ``auto`` = on those where a run
+            repays what it costs (``classification.worth``), ``all`` = wherever there is room, or
+            a number; ``idle_share`` is their limit.
+        start_first: Who is known to take so little time that runs cost its target more than they
+            tell starts without; what is measured as it runs classifies it.
         idle_share: Of the idle CPU that the runs of one plan may take with the least allocation
             that is tried; in any case on two platforms.
         short_seconds: What its user expects to run for less is not profiled (Paragon 3.5).
@@ -37,7 +47,9 @@ class ProfilingNeeds:
     sizes: int = 1
     sources: int = 2
     idle_share: float = 0.0
+    probes: str = ALL
     short_seconds: float = 0.0
+    start_first: bool = False
 
 
 class ProfilingPlanner(Protocol):

@@ -97,7 +97,9 @@ class Learning:
         }
         further = dict(profiled.further)
         for quantity, seen in record.observed.items():
-            entries = _as_on_platform(record.classification, platform, quantity, seen)
+            entries = dict(seen)
+            if profiled.platform:
+                entries = _as_on_platform(record.classification, platform, quantity, seen)
             row = {**performance.get(quantity, {}), **entries}
             curve = record.classification and record.classification.curves.get(quantity)
             if curve and cpu in entries:

@@ -22,7 +22,7 @@ from wharfinger.core.seams.contention import (
     Rows,
     ScoreColumns,
 )
-from wharfinger.core.seams.estimation import ProfilingNeeds
+from wharfinger.core.seams.estimation import ALL, AUTO, ProfilingNeeds
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Allocation, Placement
@@ -117,8 +117,13 @@ class ParagonSettings:
             empty server (Paragon 3.5).
         idle_share: Of the idle CPU that the profiling of one workload may take, to measure it on
             more than two platforms; 0 = on two, as published (Paragon 2.4).
+        probes: On how many platforms more than one, within ``idle_share``: ``all`` that have room,
+            a number, or ``auto``: those where a run repays what it costs.
         sources: How many sources of interference are injected beside its copy, while it waits; of
             others its scores are those of similar programs. As published: 2.
+        start_first: Whether a workload of which it is known how long it takes, as its user states
+            or as its program took, starts before its profile where that would cost its target more
+            than it tells.
         bound: Tests of a server for one source that a search makes at most.
         selection: Whether ``published`` and ``cumulative`` look at all servers, ``greedy``, or at
             those that hashes of scores name, ``hash`` (Paragon 3.3).
@@ -136,6 +141,8 @@ class ParagonSettings:
     bound: int = 5_000_000
     seed: int = 0
     idle_share: float = 0.25
+    probes: str = ALL
+    start_first: bool = False
     sources: int = 0
     selection: Selection = Selection.GREEDY
     hash: HashSettings = field(default_factory=HashSettings)
@@ -195,6 +202,10 @@ class Paragon(ByReservation):
                 f"{self.name}: confidence={self._settings.confidence:g} is not a probability from "
                 "0.5 to below 1"
             )
+        probes = self._settings.probes
+        if probes not in (AUTO, ALL) and not probes.isdecimal():
+            mend = f"write {AUTO}, {ALL}, or a number of platforms"
+            raise InvalidInput(f"{self.name}: probes={probes!r} is none; {mend}")
         self._wanted = self._settings.hash.candidates(self.name)
         hashes = self._settings.selection is Selection.HASH
         if hashes and self._settings.rule is SelectionRule.TRADED:
@@ -211,7 +222,9 @@ class Paragon(ByReservation):
             stated=True,
             sources=own.sources,
             idle_share=own.idle_share,
+            probes=own.probes,
             short_seconds=own.short_seconds,
+            start_first=own.start_first,
         )
 
     def index(self) -> ServerIndex | None:
