@@ -1,8 +1,8 @@
 """Where each point of the gap between Paragon's policy and the oracle goes.
 
-Nothing was published of this. Pieces of the truth are added one after the other (``informed``): the
-scores of interference, then platforms, then no copies are run, then true slowdowns take the place of
-those that scores predict. What is left to the oracle is the rule, and how residents really do.
+Nothing was published of this. Pieces of the truth are added one after the other (``informed``):
+the scores of interference, then platforms, then no copies are run, then true slowdowns take the
+place of those that scores predict. What is left to the oracle is the rule, and how residents do.
 """
 
 from dataclasses import replace

@@ -4,7 +4,8 @@
 each platform, alone, and scores of interference measured without noise against all sources.
 ``true-contention`` says what neighbors really take of one another (``true_contention``), where they
 have what they can use. ``no-profiling`` classifies at once, with nothing but such truth.
-``one-a-server`` places on empty servers only. A service's classification has no truth but its scores.
+``one-a-server`` places on empty servers only. A service's classification has no truth but its
+scores.
 """
 
 from collections.abc import Callable, Sequence
