@@ -111,6 +111,8 @@ class View:
         rows: Row of each server by its name; ``None`` = only ``names``.
         contention: Slowdowns of residents and newcomers; ``None`` = no contention model.
         occupants: What holds resources on a server, by its name; ``None`` = only counts are known.
+        cpu_real: (S,) thousandths of a CPU that the platform has; less than may be allocated where
+            more is promised; ``None`` = no less.
     """
 
     names: Sequence[str]
@@ -131,6 +133,7 @@ class View:
     index: Any = None
     contention: "ContentionTable | None" = None
     occupants: Callable[[str], Sequence[Occupant]] | None = None
+    cpu_real: NDArray[np.int64] | None = None
 
     def row(self, server: str) -> int:
         """The row of a server.

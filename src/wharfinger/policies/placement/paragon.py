@@ -69,6 +69,8 @@ ALIKE = 1e-9
 """Platforms whose predicted performance differs by less, of the logarithm, are one."""
 LEAST_STD = 0.02
 """Of the logarithm of a predicted performance: nothing is known better than it is measured."""
+TURNS_ERROR = 0.3
+"""Of what waiting for CPUs takes: not all that is allocated is busy."""
 FEW = 0.1
 """Of the servers with room: a short job goes to one of so many."""
 
@@ -266,9 +268,10 @@ class Paragon(ByReservation):
             given = request.classification, view.platforms, need.cpu_millicpus
             platform_drop, variance = slower(*given)
         suffered = contention.suffered
+        turns = turns_of(view, need.cpu_millicpus)
         drop = LogEstimates(
-            suffered.mean + platform_drop.take(view.platform),
-            suffered.variance + variance.take(view.platform),
+            suffered.mean + platform_drop.take(view.platform) + turns,
+            suffered.variance + variance.take(view.platform) + (TURNS_ERROR * turns) ** 2,
         )
         sizing = self._sizing(request, view, need, drop, suffered)
         return PlacementQuestion(request, view, need, rows, contention, drop, platform_drop, sizing)
@@ -450,7 +453,8 @@ class Paragon(ByReservation):
         loss, weight = asked.contention.residents_loss(), self._settings.performance_weight
         kept, performance = self._own(asked, rows)
         gain = kept - loss.targets[rows]
-        gain += weight * (performance - loss.performance[rows])
+        slower_by = loss.performance + self._turns_taken(asked)
+        gain += weight * (performance - slower_by[rows])
         if request.workload.best_effort:
             # What nobody has been given is what it gets.
             gain = gain - weight * asked.load(rows)
@@ -465,6 +469,12 @@ class Paragon(ByReservation):
         server = asked.view.names[int(best[0])]
         message = f"{server} keeps most targets in expectation, its own and the residents'"
         return self._planned(asked, best.tolist(), (-gain[order]).tolist(), listed, message, {})
+
+    def _turns_taken(self, asked: PlacementQuestion) -> Array:
+        """(S,) what residents wait longer for CPUs beside it: the sum of their logarithms."""
+        view = asked.view
+        taken = turns_of(view, asked.need.cpu_millicpus) - turns_of(view, 0)
+        return np.asarray(view.residents * taken)
 
     def _own(self, asked: PlacementQuestion, rows: Rows) -> tuple[Array, Array]:
         """Probability that its target is kept on each; expected logarithm of performance."""
@@ -549,6 +559,17 @@ class Paragon(ByReservation):
         told = f"{message}; its target is out of reach: {kept_alone(probability)}"
         missed = replace(planned.decision, reason=ReasonCode.WILL_MISS, message=told)
         return replace(planned, decision=missed)
+
+
+def turns_of(view: View, more_millicpus: int) -> Array:
+    """(S,) what waiting for CPUs takes off the logarithm of performance; 0 = there are enough.
+
+    Where servers promise more CPU than they have, all get their part of it at most.
+    """
+    if view.cpu_real is None:
+        return np.zeros(len(view.names))
+    real = np.where(view.cpu_real > 0, view.cpu_real, np.inf)
+    return np.asarray(np.log(np.maximum((view.cpu_allocated + more_millicpus) / real, 1.0)))
 
 
 def _rejected(policy: str, probability: float, servers: int) -> Refuse:
