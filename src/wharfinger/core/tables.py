@@ -18,6 +18,7 @@ FLAGS = ("accepting", "unsettled")
 COUNTS = (
     "cpu_capacity",
     "cpu_allocated",
+    "cpu_real",
     "memory_capacity",
     "memory_allocated",
     "residents",
@@ -81,6 +82,7 @@ class ServerTable:
             row = self._append(server.name)
         self._touch(row)
         columns["cpu_capacity"][row] = server.cpu_millicpus
+        columns["cpu_real"][row] = server.platform.cpu_millicpus
         columns["memory_capacity"][row] = server.memory_bytes
         columns["accepting"][row] = server.accepting
         self._shown = None

@@ -1,8 +1,8 @@
 """Where each point of the gap between Paragon's policy and the oracle goes.
 
-Nothing was published of this. Pieces of the truth are added one after the other (``informed``): the
-scores of interference, then platforms, then no copies are run. What is left to the oracle is the
-rule: it tries each server with its true residents, where ``paragon`` sums predicted slowdowns.
+Nothing was published of this. Pieces of the truth are added one after the other (``informed``):
+the scores of interference, then platforms, then no copies are run, then true slowdowns take the
+place of those that scores predict. What is left to the oracle is the rule, and how residents do.
 """
 
 from dataclasses import replace
@@ -17,13 +17,19 @@ from wharfinger.experiments.paragon_figures import (
     PUBLISHED_RULE,
 )
 from wharfinger.experiments.runs import Figure, RunMeasure
-from wharfinger.simulator.informed import NO_PROFILING, TRUE_PLATFORMS, TRUE_SCORES, informed
+from wharfinger.simulator.informed import (
+    NO_PROFILING,
+    TRUE_CONTENTION,
+    TRUE_PLATFORMS,
+    TRUE_SCORES,
+    informed,
+)
 
-PIECES = (TRUE_SCORES, TRUE_PLATFORMS, NO_PROFILING)
+PIECES = (TRUE_SCORES, TRUE_PLATFORMS, NO_PROFILING, TRUE_CONTENTION)
 LADDER = tuple(informed("paragon", *PIECES[:count]) for count in range(len(PIECES) + 1))
-BY_ITSELF = informed("paragon", TRUE_PLATFORMS)
-PUBLISHED_EXACT = informed(PUBLISHED_RULE, *PIECES)
-"""The published rule, which knows all."""
+BY_THEMSELVES = tuple(informed("paragon", piece) for piece in (TRUE_PLATFORMS, TRUE_CONTENTION))
+PUBLISHED_EXACT = informed(PUBLISHED_RULE, *PIECES[:-1])
+"""The published rule, which goes by scores, with all others."""
 OF_ORACLE = "kept-over-oracles"
 
 PARAGON_ACCOUNTING = replace(
@@ -31,7 +37,7 @@ PARAGON_ACCOUNTING = replace(
     name="paragon-accounting",
     about="the gap between paragon and the oracle, piece by piece",
     source="nothing published: what Paragon's predictions, profiling and rule cost here",
-    policies=("oracle", *LADDER, BY_ITSELF, PUBLISHED_RULE, PUBLISHED_EXACT, "least-loaded"),
+    policies=("oracle", *LADDER, *BY_THEMSELVES, PUBLISHED_RULE, PUBLISHED_EXACT, "least-loaded"),
     scenarios=(LOW, HIGH, OVERSUBSCRIBED),
     measures=(
         RunMeasure(KEPT, better=1),

@@ -127,6 +127,8 @@ class View:
         occupants: What holds resources on a server, by its name; ``None`` = only counts are known.
         held_sizes: (len(CPU_SIZES),) how many placements hold so much CPU, or less and more than
             the size before; ``None`` = not kept.
+        cpu_real: (S,) thousandths of a CPU that the platform has; less than may be allocated where
+            more is promised; ``None`` = no less.
     """
 
     names: Sequence[str]
@@ -149,6 +151,7 @@ class View:
     occupants: Callable[[str], Sequence[Occupant]] | None = None
     held_sizes: NDArray[np.int64] | None = None
     largest: NDArray[np.int64] | None = None
+    cpu_real: NDArray[np.int64] | None = None
 
     def row(self, server: str) -> int:
         """The row of a server.

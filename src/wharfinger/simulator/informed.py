@@ -2,8 +2,10 @@
 
 ``true-platforms+true-scores+paragon`` is ``paragon`` whose classifications have true performance on
 each platform, alone, and scores of interference measured without noise against all sources.
-``no-profiling`` classifies at once, with nothing but such truth. ``one-a-server`` places on empty
-servers only. A service's classification has no truth but its scores.
+``true-contention`` says what neighbors really take of one another (``true_contention``), where they
+have what they can use. ``no-profiling`` classifies at once, with nothing but such truth.
+``one-a-server`` places on empty servers only. A service's classification has no truth but its
+scores.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,8 +32,9 @@ from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import TrueResident
 
 TRUE_PLATFORMS, TRUE_SCORES = "true-platforms", "true-scores"
+TRUE_CONTENTION = "true-contention"
 NO_PROFILING, ONE_A_SERVER = "no-profiling", "one-a-server"
-_WORDS = (TRUE_PLATFORMS, TRUE_SCORES, NO_PROFILING, ONE_A_SERVER)
+_WORDS = (TRUE_PLATFORMS, TRUE_SCORES, TRUE_CONTENTION, NO_PROFILING, ONE_A_SERVER)
 EXACT = 1e-3
 """Standard deviation of the logarithm of what is true."""
 

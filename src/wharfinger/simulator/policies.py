@@ -33,6 +33,7 @@ from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.informed import (
     NO_PROFILING,
     ONE_A_SERVER,
+    TRUE_CONTENTION,
     NoProfiling,
     OneAServer,
     TrueClassifier,
@@ -41,6 +42,7 @@ from wharfinger.simulator.informed import (
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.oracle.greedy import GreedyOracle
 from wharfinger.simulator.scenario.setup import Setup
+from wharfinger.simulator.true_contention import TrueContention
 from wharfinger.simulator.truth.ground_truth import GroundTruth, TrueResident
 
 ORACLE = GreedyOracle.name
@@ -104,6 +106,8 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
     stated = bundle.takes_stated or _takes_stated(policy)
     if ONE_A_SERVER in words:
         policy = replace(policy, placement=OneAServer(policy.placement))
+    if TRUE_CONTENTION in words:
+        policy = replace(policy, contention=TrueContention(setup))
     if bundle.estimates:
         trained = Trained(setup, Streams(seed), policy.profiling)
         planner = NoProfiling() if NO_PROFILING in words else trained.planner

@@ -134,6 +134,22 @@ def test_traded_protects_a_resident_that_keeps_its_target_and_not_one_that_has_l
     assert loss.targets[1] < 0.5
 
 
+def test_traded_goes_where_no_more_cpu_is_promised_than_there_is() -> None:
+    """s0 is the emptier by what it promises; with the newcomer it has 1 CPU for 2."""
+    quiet = known(100, 0)
+    view = view_of([quiet], [quiet, quiet])
+    assert where(Paragon().place(asks(quiet), view)) == "s0"
+    promising = replace(view, cpu_real=np.array([1000, 8000]))
+    answer = Paragon().place(asks(quiet), promising)
+    assert where(answer) == "s1"
+    assert answer.decision.predicted is not None
+    few = replace(view, cpu_real=np.array([1000, 1000]))
+    slowed = Paragon().place(asks(quiet), few)
+    assert where(slowed) == "s0"
+    assert slowed.decision.predicted is not None
+    assert slowed.decision.predicted.mean == pytest.approx(answer.decision.predicted.mean / 2)
+
+
 def test_traded_takes_the_platform_that_keeps_the_target() -> None:
     view = replace(
         view_of([], [], []), platform=np.array([0, 1, 2]), platforms=("slow", "fast", "test")

@@ -1,13 +1,21 @@
 """What a policy is told of the truth is the truth."""
 
+from math import log
+from random import Random
+
 import pytest
 
 from wharfinger.core import events as ev
+from wharfinger.core.seams.contention import Resident
 from wharfinger.errors import InvalidInput
 from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification
+from wharfinger.model.view import Request
 from wharfinger.simulator.informed import words_of
 from wharfinger.simulator.run import RunSpec, Simulation, prepare
+from wharfinger.simulator.true_contention import TrueContention
 from wharfinger.simulator.truth.ground_truth import TrueResident
+from wharfinger.testing.policy import make_view
 
 SCENARIO = "paragon-local-low"
 ALL = "true-scores+true-platforms+no-profiling+paragon"
@@ -70,3 +78,37 @@ def test_one_a_server_never_shares_one():
         elif isinstance(each, ev.WorkloadFinished):
             here.discard(placed.get(each.key, ""))
     assert len(placed) == 20
+
+
+def test_contention_is_what_neighbors_take():
+    setup = prepare(RunSpec(SCENARIO, "least-loaded", seed=1, servers=12, workloads=12)).setup
+    largest = max(setup.servers, key=lambda server: server.cpu_millicpus).platform
+    jobs = sorted(setup.jobs, key=lambda job: (job.cpu_millicpus, job.memory_bytes))[:3]
+    true = [
+        TrueResident(
+            job.application, float(min(job.cpu_millicpus, largest.cpu_millicpus)), job.memory_bytes
+        )
+        for job in jobs
+    ]
+    here = [
+        Resident(job.name, uid, Classification("", ""), False, 0.05) for uid, job in enumerate(jobs)
+    ]
+    table, view = TrueContention(setup).table(), make_view(Random(1), 2)
+    assert table.put(1, largest.name, here[:2])
+    assert not table.put(1, largest.name, here[:2])
+    found = table.assess(Request(jobs[2].workload), view, 0.8)
+
+    among = setup.truth.rates(largest.name, true)
+    before = setup.truth.rates(largest.name, true[:2])
+    expected = log(setup.truth.alone(largest.name, true[2]) / among[2])
+    assert found.suffered.mean.tolist() == pytest.approx([0.0, expected])
+    lost = sum(max(0.0, log(b / a)) for b, a in zip(before, among, strict=False))
+    assert found.residents_loss().performance.tolist() == pytest.approx([0.0, lost])
+
+    table.drop(0)
+    assert table.assess(Request(jobs[2].workload), view, 0.8).suffered.mean[0] == expected
+
+
+def test_contention_stands_before_a_name():
+    _, events = watched("true-contention+paragon", workloads=20)
+    assert len([each for each in events if isinstance(each, ev.WorkloadFinished)]) == 20

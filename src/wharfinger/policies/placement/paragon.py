@@ -75,6 +75,8 @@ ALIKE = 1e-9
 """Platforms whose predicted performance differs by less, of the logarithm, are one."""
 LEAST_STD = 0.02
 """Of the logarithm of a predicted performance: nothing is known better than it is measured."""
+TURNS_ERROR = 0.3
+"""Of what waiting for CPUs takes: not all that is allocated is busy."""
 FEW = 0.1
 """Of the servers with room: a short job goes to one of so many."""
 
@@ -176,12 +178,21 @@ class PlacementQuestion:
         return places_of(self.platform_drop)
 
     def drop(self, suffered: LogEstimates, rows: Rows) -> LogEstimates:
-        """What platform and residents take together, on these servers."""
-        platform = self.view.platform[rows]
+        """What platform, residents and waiting for CPUs take together, on these servers."""
+        platform, turns = self.view.platform[rows], turns_of(self.view, self._cpu, rows)
         return LogEstimates(
-            suffered.mean + self.platform_drop[platform],
-            suffered.variance + self.platform_variance[platform],
+            suffered.mean + self.platform_drop[platform] + turns,
+            suffered.variance + self.platform_variance[platform] + (TURNS_ERROR * turns) ** 2,
         )
+
+    def turns_taken(self, rows: Rows) -> Array:
+        """(R,) what residents wait longer for CPUs beside it: the sum of their logarithms."""
+        taken = turns_of(self.view, self._cpu, rows) - turns_of(self.view, 0, rows)
+        return np.asarray(self.view.residents[rows] * taken)
+
+    @property
+    def _cpu(self) -> int:
+        return self.need.cpu_millicpus
 
     def load(self, rows: Rows) -> Array:
         """Share of each one's CPU that would be taken."""
@@ -467,7 +478,8 @@ class Paragon(ByReservation):
         loss, weight = asked.contention.residents_loss_on(rows), self._settings.performance_weight
         kept, performance = self._own(asked, rows)
         gain = kept - loss.targets
-        gain += weight * (performance - loss.performance)
+        slower_by = loss.performance + asked.turns_taken(rows)
+        gain += weight * (performance - slower_by)
         taken = fragmentation(asked.view, asked.need.cpu_millicpus, rows)
         gain -= self._settings.fragmentation_weight * taken
         if request.workload.best_effort:
@@ -574,6 +586,17 @@ def _largest_cpu(view: View) -> NDArray[np.int64]:
     largest = np.zeros(len(view.platforms), dtype=np.int64)
     np.maximum.at(largest, view.platform, np.where(view.accepting > 0, view.cpu_capacity, 0))
     return largest
+
+
+def turns_of(view: View, more_millicpus: int, rows: Rows) -> Array:
+    """(R,) what waiting for CPUs takes off the logarithm of performance; 0 = there are enough.
+
+    Where servers promise more CPU than they have, all get their part of it at most.
+    """
+    if view.cpu_real is None:
+        return np.zeros(len(rows))
+    real = np.where(view.cpu_real[rows] > 0, view.cpu_real[rows], np.inf)
+    return np.asarray(np.log(np.maximum((view.cpu_allocated[rows] + more_millicpus) / real, 1.0)))
 
 
 def _rejected(policy: str, probability: float, servers: int) -> Refuse:
