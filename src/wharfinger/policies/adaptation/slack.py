@@ -93,7 +93,7 @@ class TargetSettings:
     busy: float = BUSY
     elastic: ElasticSettings = field(default_factory=ElasticSettings)
     phases: PhaseSettings = field(default_factory=PhaseSettings)
-    unused: float = 0.25
+    unused: float = 0.1
     untried_seconds: float = 600.0
     extrapolated: float = 0.5
 
