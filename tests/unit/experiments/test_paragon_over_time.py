@@ -122,4 +122,4 @@ def test_overheads_of_a_small_run_have_every_published_row():
 
 def test_the_account_adds_a_piece_at_a_time():
     assert LADDER[0] == "paragon"
-    assert LADDER[-1] == "true-scores+true-platforms+no-profiling+paragon"
+    assert LADDER[-1] == "true-scores+true-platforms+no-profiling+true-contention+paragon"
