@@ -61,7 +61,7 @@ class TargetSettings:
         busy: Share of its CPU below whose use more CPU does not help a workload.
         elastic: Of allocations that nobody stated.
         phases: How those are found that enter another phase.
-        unused: Share of added CPU that must be used, else it is taken back.
+        used_share: Of added CPU, the share that must be used, else it is taken back.
         untried_seconds: How long no CPU is added after that.
         extrapolated: Share of its throughput target from which a service's use of CPU tells what it
             could answer.
@@ -93,7 +93,7 @@ class TargetSettings:
     busy: float = BUSY
     elastic: ElasticSettings = field(default_factory=ElasticSettings)
     phases: PhaseSettings = field(default_factory=PhaseSettings)
-    unused: float = 0.1
+    used_share: float = 0.1
     untried_seconds: float = 600.0
     extrapolated: float = 0.5
 
@@ -239,7 +239,7 @@ class Slack:
             before = _cpu(last.before)
             if last.reason == ReasonCode.WOULD_NOT_HELP:
                 return held if is_recent(last.time, now, settings.untried_seconds) else None
-        worth = before + settings.unused * (held - before)
+        worth = before + settings.used_share * (held - before)
         return before if before < held and used * MILLICPUS_PER_CPU < worth else None
 
     def can_give(self, record: WorkloadRecord, now: float) -> OffTarget | None:
