@@ -169,30 +169,27 @@ class JointPlanner:
         if len(names) > sources:
             tolerated = self._made.recommender(Aspect.TOLERATED, workload.type)
             names = telling(tolerated, names, sources, None)
-        seconds = workload.profile.seconds * _share(1, len(names))
+        sizes = self._second(cpu, workload.type, row, view)
         across = self._made.recommender(Aspect.HETEROGENEITY, workload.type)
         others = _runs_elsewhere(across, here, cpu, room, view)
         most = max(int(needs.idle_share * int(room.sum()) / cpu) - 1, 1)
+        most = min(most, len(others))
         measured = columns_of(Setting(here, Configuration(cpu)))
         column = next((c for c in measured if across and c in across.matrix.columns), None)
-        at_stake = stake(request, None, seconds, cpu, int(room.sum()), view)
-        holding = _holding(across, cpu, view) if across and column else ()
-        most = min(most, len(others))
-        if needs.probes == AUTO and across and column:
-            chosen = first_runs(across, holding, column, tuple(others), most, at_stake)
-        else:
-            most = most if needs.probes in (ALL, AUTO) else min(most, int(needs.probes))
-            chosen = telling(across, list(others), most, None, *measured) if most else []
-        weighed = needs.start_first and not at_stake.guessed
-        if (
-            across
-            and column
-            and weighed
-            and not repays(across, holding, column, tuple(others), chosen, at_stake)
-        ):
-            return Profiling(self._decision(f"{_late(at_stake)}: a cold start"))
+        weighs = needs.probes == AUTO or needs.start_first
+        if needs.probes not in (ALL, AUTO):
+            most = min(most, int(needs.probes))
+        chosen = telling(across, list(others), most, None, *measured) if most else []
+        if across and column and weighs:
+            seconds = workload.profile.seconds * _share(len(sizes), len(names))
+            at_stake = stake(request, None, seconds, cpu, int(room.sum()), view)
+            given = across, _holding(across, cpu, view), column, tuple(others)
+            if needs.probes == AUTO:
+                chosen = first_runs(*given, most, at_stake)
+            starts_first = needs.start_first and not at_stake.guessed
+            if starts_first and not repays(*given, chosen, at_stake):
+                return Profiling(self._decision(f"{_late(at_stake)}: a cold start"))
         injected = tuple(map(SharedResource, names))
-        sizes = self._second(cpu, workload.type, row, view)
         plan = self._stated(workload, row, sizes, [others[c] for c in chosen], injected, view)
         return Profiling(self._decision(_described(plan)), plan)
 

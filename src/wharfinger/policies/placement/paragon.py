@@ -64,6 +64,7 @@ from wharfinger.policies.placement.paragon_search import (
 from wharfinger.policies.placement.random_choice import in_random_order
 from wharfinger.policies.placement.sizing import (
     LEAST_KEPT,
+    LEAST_STD,
     REACHABLE,
     REJECTED,
     SizeCurve,
@@ -73,8 +74,6 @@ from wharfinger.policies.placement.sizing import (
 
 ALIKE = 1e-9
 """Platforms whose predicted performance differs by less, of the logarithm, are one."""
-LEAST_STD = 0.02
-"""Of the logarithm of a predicted performance: nothing is known better than it is measured."""
 TURNS_ERROR = 0.3
 """Of what waiting for CPUs takes: not all that is allocated is busy."""
 FEW = 0.1
