@@ -374,7 +374,7 @@ def _allocated(record: WorkloadRecord) -> int:
 
 
 def _stated(record: WorkloadRecord) -> int:
-    """What its user states; where nobody did, what it has."""
+    """What its user states, else what it has."""
     reservation = record.workload.reservation
     return _allocated(record) if reservation.elastic_cpu else reservation.cpu_millicpus
 

@@ -1,6 +1,6 @@
 """What taking CPU of a server costs those to come who fit on it and not on smaller ones.
 
-Free CPU in pieces too small for what is asked for serves nobody. To weigh that by the sizes that
+Free CPU in pieces too small for what is asked for is of no use. To weigh that by the sizes that
 are asked for is an idea of Weng et al. (FGD, USENIX ATC 2023, section 4); here it prices a CPU.
 """
 

@@ -112,8 +112,8 @@ class ParagonSettings:
             its user states.
         performance_weight: Of ``traded``: targets that one unit of the logarithm of performance
             counts as.
-        fragmentation_weight: Of ``traded``: targets that a workload to come counts as, which lacks
-            the room that is taken.
+        fragmentation_weight: Of ``traded``: the price of CPU where few servers have room for the
+            sizes that others hold, in targets for each later workload that finds no room.
         short_seconds: A workload that is expected to run for less is not profiled, and goes to an
             empty server (Paragon 3.5).
         idle_share: Of the idle CPU that the profiling of one workload may take, to measure it on

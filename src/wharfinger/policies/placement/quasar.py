@@ -76,8 +76,8 @@ class QuasarSettings:
             one server: 2.
         performance_weight: Targets that one unit of the logarithm of performance counts as, the
             newcomer's and residents'.
-        fragmentation_weight: Targets that a workload to come counts as, which lacks the room that
-            is taken.
+        fragmentation_weight: The price of CPU where few servers have room for the sizes that others
+            hold, in targets for each later workload that finds no room.
         same_score: Scores that differ by less are the same, since what is known of neighbors is
             uncertain: of servers that take the same CPU the emptiest is chosen.
         resizing: Of following a target.
