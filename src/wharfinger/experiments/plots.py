@@ -82,6 +82,8 @@ PLACES = 160
 """Positions to try for a label on a line."""
 MARGIN_PIXELS = 2.0
 """Around such a label."""
+MOST_ON_LINE = 40
+"""Characters of such a label: a policy with all its settings may be wider than a picture."""
 
 
 # --- shared by all pictures -----------------------------------------------------------------
@@ -176,7 +178,7 @@ def _label_lines(axes: "Axes", lines: "Sequence[Line2D]") -> None:
         text = axes.text(
             0.0,
             0.0,
-            str(line.get_label()),
+            _short(str(line.get_label())),
             color=line.get_color(),
             fontsize=11,
             horizontalalignment="center",
@@ -192,6 +194,11 @@ def _label_lines(axes: "Axes", lines: "Sequence[Line2D]") -> None:
         centre = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
         x, y = axes.transData.inverted().transform(centre)
         text.set_position((float(x), float(y)))
+
+
+def _short(label: str) -> str:
+    first, comma, _ = label.partition(",")
+    return f"{first}, …]" if comma and len(label) > MOST_ON_LINE else label
 
 
 def _heights(axes: "Axes", line: "Line2D", across: Array) -> Array:

@@ -111,6 +111,12 @@ def test_lines_bear_their_names_and_there_is_no_legend():
         assert not any(box.overlaps(other) for other in boxes[number + 1 :])
 
 
+def test_a_line_too_long_to_name_bears_the_beginning_of_its_name():
+    policy = "paragon[rule=published,confidence=0.5,placement.sources=2,idle_share=0]"
+    (axes, *_) = plots.ranked({policy: np.linspace(0.2, 1, 50)}, "").axes
+    assert [text.get_text() for text in axes.texts] == ["paragon[rule=published, …]"]
+
+
 def test_performance_is_sorted_and_best_effort_left_out():
     fates = tuple(fate(f"job-{n}", value) for n, value in enumerate((0.9, 0.1, 0.5)))
     filler = fate("filler", 0.0, "best-effort")

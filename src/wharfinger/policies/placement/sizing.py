@@ -61,10 +61,10 @@ class SizingSettings:
 
     confidence: float = 0.8
     idle_confidence: float = 0.95
-    idle_below: float = 0.5
+    idle_below: float = 0.3
     step_millicpus: int = 50
     min_step: float = 0.025
-    worth: float = 0.1
+    worth: float = 0.4
     plateau: float = 0.98
     hopeless: float = 0.5
 
@@ -72,6 +72,8 @@ class SizingSettings:
 DEFAULT = SizingSettings()
 LEAST_STD = 0.02
 """Of the logarithm of a predicted performance."""
+LEAST_GIVEN = 0.5
+"""Of what would do without doubt: less is not given where no server is sure to keep a target."""
 LEAST_KEPT = 1e-9
 """Of a target, with any tolerance."""
 
@@ -246,7 +248,10 @@ def size(
         least = worth = int(grid[min(int(grid.searchsorted(reserved)), len(grid) - 1)])
         if able.size:
             worth = _most_worth(eased, kept, settings.worth)
-            least = min(worth, int(grid[able[0]]))
+            enough = int(grid[able[0]])
+            # A sliver of what would do is worth less than waiting for the rest.
+            half = int(grid[int(grid.searchsorted(LEAST_GIVEN * enough))])
+            least = min(max(worth, half), enough)
         most = _most_useful(curve, within, settings.plateau)
         if not request.workload.reservation.elastic_cpu:
             least, stated = min(least, reserved), _stated(grid, reserved, within)
