@@ -101,11 +101,17 @@ def hashing(name: str, rate: str = "1/s", **spec: Any) -> dict[str, Any]:
 
 
 def hashed_in_a_cpu_second() -> float:
-    """Steps of ``HASHING`` by CPU time, so that others on the machine do not change it."""
-    steps, begun = 200, time.process_time()
-    for _ in range(steps):
-        hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2000)
-    return steps / (time.process_time() - begun)
+    """Steps of ``HASHING`` by CPU time, so that others on the machine do not change it.
+
+    The best of several counts: what a host takes from a virtual machine may pass for CPU time.
+    """
+    steps, best = 50, 0.0
+    for _ in range(6):
+        begun = time.process_time()
+        for _ in range(steps):
+            hashlib.pbkdf2_hmac("sha256", b"x", b"y", 2000)
+        best = max(best, steps / (time.process_time() - begun))
+    return best
 
 
 def filler(name: str) -> dict[str, Any]:
@@ -243,8 +249,8 @@ def test_a_restartable_workload_is_moved_when_nothing_helps_where_it_is(start: S
     manager.run("stop", "blocker")
     manager.wait_for(lambda found: found["blocker"]["phase"] == "revoked")
 
-    # Twice what is left there, and well within an empty server.
-    manager.run("update", "wanted", "--rate", f"{0.6 * hashed_in_a_cpu_second():.0f}/s")
+    # Well above what is left there, and half of an empty server.
+    manager.run("update", "wanted", "--rate", f"{0.5 * hashed_in_a_cpu_second():.0f}/s")
     moved = manager.wait_for(
         lambda found: found["wanted"]["servers"] != taken and runs(found["wanted"]), 60
     )

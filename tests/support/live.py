@@ -155,7 +155,9 @@ class LiveManager:
             found = self.workloads()
             if condition(found):
                 return found
-            assert time.monotonic() < deadline, {n: w["phase"] for n, w in found.items()}
+            if time.monotonic() >= deadline:
+                explained = [self.run("explain", name, "-o", "wide") for name in found]
+                raise AssertionError("\n".join([str(found), *explained]))
             time.sleep(0.1)
 
     def wait_for_all(self, timeout_seconds: float = 60) -> dict[str, dict[str, Any]]:

@@ -54,7 +54,6 @@ class SizingSettings:
         idle_below: Share of the CPU of all servers.
         step_millicpus: Candidate allocations are multiples of this.
         min_step: Smallest relative difference between candidate allocations.
-        worth: Targets that twice the CPU must keep in expectation, where none is sure to be kept.
         plateau: Share of the best performance above which no more CPU is given.
         hopeless: A target that is kept with a lower probability is out of reach (``will-miss``).
     """
@@ -64,7 +63,6 @@ class SizingSettings:
     idle_below: float = 0.3
     step_millicpus: int = 50
     min_step: float = 0.025
-    worth: float = 0.4
     plateau: float = 0.98
     hopeless: float = 0.5
 
@@ -245,18 +243,14 @@ def size(
             eased = SizeCurve.of(at_once, grid, settings.confidence)
         reserved = request.reserved(view.capabilities).cpu_millicpus
         able = np.flatnonzero(eased.medians >= kept)
-        least = worth = int(grid[min(int(grid.searchsorted(reserved)), len(grid) - 1)])
+        least = int(grid[min(int(grid.searchsorted(reserved)), len(grid) - 1)])
         if able.size:
-            worth = _most_worth(eased, kept, settings.worth)
-            enough = int(grid[able[0]])
-            # A sliver of what would do is worth less than waiting for the rest.
-            half = int(grid[int(grid.searchsorted(LEAST_GIVEN * enough))])
-            least = min(max(worth, half), enough)
+            least = int(grid[int(grid.searchsorted(LEAST_GIVEN * grid[able[0]]))])
         most = _most_useful(curve, within, settings.plateau)
         if not request.workload.reservation.elastic_cpu:
             least, stated = min(least, reserved), _stated(grid, reserved, within)
-            # What a target that is not sure hardly needs would be what others wait for.
-            most = np.maximum(most if _is_idle(view, settings) else worth, stated)
+            # More than is stated would be what others wait for, and keeps few targets more.
+            most = np.maximum(most, stated) if _is_idle(view, settings) else stated
         chosen = np.where(reached, chosen, _most_that_fits(grid, least, most, view))
     if settings.idle_confidence > settings.confidence and _is_idle(view, settings):
         surer, sure = _enough(curve, by_platform, beyond, settings.idle_confidence, view)
@@ -346,13 +340,6 @@ def _enough(
     first = by_platform.first_enough(curve, beyond, quantile(confidence))
     chosen = curve.sizes.take(first, mode="clip")
     return chosen, (first < len(curve.sizes)) & (chosen <= view.cpu_capacity)
-
-
-def _most_worth(curve: SizeCurve, kept: float, worth: float) -> int:
-    """The size with the most targets kept, less what its CPU is worth."""
-    std = np.sqrt(curve.variances + LEAST_STD**2)
-    probability = normal_below((curve.medians - kept) / std)
-    return int(curve.sizes[(probability - worth * np.log2(curve.sizes)).argmax()])
 
 
 def _most_useful(curve: SizeCurve, within: NDArray[np.int64], plateau: float) -> NDArray[np.int64]:
