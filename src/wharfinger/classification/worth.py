@@ -155,7 +155,7 @@ def stake(
     what is idle, and would have to wait for its end: as much of its tolerance is gone.
     """
     workload, delay = request.workload, SETUP_SECONDS + seconds
-    told = _expected_seconds(workload, known)
+    told = expected_seconds(workload, known)
     expected = told or TYPICAL_SECONDS
     service = workload.type is WorkloadType.LATENCY_CRITICAL
     waited = 0.0 if service else request.waited_seconds / expected
@@ -174,7 +174,8 @@ def stake(
     )
 
 
-def _expected_seconds(workload: Workload, known: Measurements | None) -> float | None:
+def expected_seconds(workload: Workload, known: Measurements | None) -> float | None:
+    """How long it takes: as stated, by its deadline, or by its work; ``None`` = nothing says so."""
     if workload.expected_seconds is not None:
         return workload.expected_seconds
     if workload.target is not None and workload.target.completion_seconds is not None:

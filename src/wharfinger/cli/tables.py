@@ -71,7 +71,7 @@ def _measurements(measurements: Record) -> str:
     )
 
 
-_TIMED = ("WAITED", "RAN", "LONGEST WAIT")
+_TIMED = ("WAITED", "RAN", "LONGEST WAIT", "EXPECTED WAIT", "LOAD")
 _NORMAL: dict[str, list[Column]] = {
     "workloads": [
         *map(column, ("NAME", "TYPE")),
@@ -104,6 +104,10 @@ _NORMAL: dict[str, list[Column]] = {
     "queues": [
         *map(column, ("NAME", "LENGTH", "FIRST")),
         column("LONGEST WAIT", "oldest_wait_seconds", fmt.duration),
+        column("SERVERS"),
+        column("FREE", "free_servers"),
+        column("EXPECTED WAIT", "expected_wait_seconds", fmt.duration),
+        column("LOAD", "load_factor", fmt.percent),
     ],
     "events": [
         column("SEQUENCE"),
@@ -113,6 +117,12 @@ _NORMAL: dict[str, list[Column]] = {
     ],
 }
 _WIDE: dict[str, list[Column]] = {
+    "queues": [
+        *_NORMAL["queues"],
+        column("AT LEAST", "expected_wait_low_seconds", fmt.duration),
+        column("AT MOST", "expected_wait_high_seconds", fmt.duration),
+        column("OVER SLACK", "over_slack_probability", fmt.percent),
+    ],
     "workloads": [
         *_NORMAL["workloads"],
         column("STARTS"),

@@ -1,6 +1,6 @@
 """What may go ahead of a blocked head: the pipeline asks here, behind one, before it decides."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -35,7 +35,8 @@ class Backfilling:
 
     def head(self, now: float, record: WorkloadRecord, refusal: Refuse) -> BlockedHead | None:
         """A workload that was refused, for which room is kept; ``None`` = nothing goes ahead."""
-        if not self._policy.admission.backfill:
+        waits_for_own = refusal.decision.reason is ReasonCode.WAITS_FOR_QUALITY
+        if not self._policy.admission.backfill or waits_for_own:
             return None
         return BlockedHead(self._residents.request(record, now), refusal.cpu_needed)
 
@@ -45,14 +46,20 @@ class Backfilling:
         return decision if kept is None else expected_start(decision, kept, now)
 
     def placed(
-        self, now: float, record: WorkloadRecord, verdict: PlacementVerdict, head: BlockedHead
+        self,
+        now: float,
+        record: WorkloadRecord,
+        place: Callable[[frozenset[int]], PlacementVerdict],
+        head: BlockedHead,
     ) -> Place | Refuse:
-        """The placement's verdict, where that does not delay the head; else another, or none."""
+        """The placement's verdict, where that does not delay the head; else another, or none.
+
+        ``place`` answers without the servers in these rows.
+        """
+        verdict = place(frozenset())
         kept = self._keep_room(now, head) if isinstance(verdict, Place) else None
         if isinstance(verdict, Place) and kept is not None and _delays(now, record, verdict, kept):
-            request = self._residents.request(record, now)
-            elsewhere = replace(request, excluded=request.excluded | {kept.row})
-            other = self._policy.placement.place(elsewhere, self._residents.view())
+            other = place(frozenset({kept.row}))
             if not isinstance(other, Place) or _delays(now, record, other, kept):
                 return Refuse(_would_delay(verdict.decision, head.name, kept.when(now)))
             verdict = other
@@ -71,7 +78,7 @@ class Backfilling:
         first = next(iter(self._cluster.unprofiled), None)
         if first is not None and first < entry_of(record):
             before = self.unprofiled
-            heads.append(before if before is not None and before.name == first[2] else None)
+            heads.append(before if before is not None and before.name == first[3] else None)
         if not heads:
             return planned
         there = [head for head in heads if head is not None]

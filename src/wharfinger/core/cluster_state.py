@@ -194,6 +194,8 @@ class ClusterState:
         if source in ON_SERVER and target not in ON_SERVER:
             self.residency.neighbors_change(record, time)
             self.residency.release(record)
+            has_run = source is not Phase.PLACED and source is not Phase.STARTING
+            self.state.account(record.queue).end(record.name, time, has_run=has_run)
             record.reclassifying, record.ready_at = False, None
             self.want_resize(record, wanted=False)
         if record.review_at is not None:

@@ -365,22 +365,24 @@ class ClassificationPlanned:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadQueued:
-    """It waits in this queue, behind earlier ones of its priority, until it is reviewed."""
+    """It waits in this queue, behind those of its priority that rank lower or came earlier."""
 
     name: str
     queue: str
     decision: Decision | None = None
     review_at: float | None = None
+    rank: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadDiverted:
-    """It moves to another queue, within its priority in the order of arrival."""
+    """It moves to another queue, within its priority by its rank and in the order of arrival."""
 
     name: str
     queue: str
     decision: Decision
     review_at: float | None = None
+    rank: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

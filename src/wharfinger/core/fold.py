@@ -239,7 +239,8 @@ def _measured_as(cluster: ClusterState, record: WorkloadRecord, like: str) -> No
 
 def _queued(cluster: ClusterState, time: float, event: ev.WorkloadQueued) -> None:
     record = cluster.decided(time, event.name, event.decision)
-    record.queue = event.queue
+    record.queue, record.rank = event.queue, event.rank
+    cluster.state.account(event.queue).arrive(time)
     cluster.move(time, record, Trigger.ENQUEUE)
     cluster.review_at(record, event.review_at)
 
@@ -247,7 +248,10 @@ def _queued(cluster: ClusterState, time: float, event: ev.WorkloadQueued) -> Non
 def _diverted(cluster: ClusterState, time: float, event: ev.WorkloadDiverted) -> None:
     record = cluster.decided(time, event.name, event.decision)
     cluster.dequeue(record)
-    record.queue, record.deferral = event.queue, None
+    left = cluster.state.account(record.queue).diverted
+    left[event.queue] = left.get(event.queue, 0) + 1
+    cluster.state.account(event.queue).entered += 1
+    record.queue, record.rank, record.deferral = event.queue, event.rank, None
     cluster.enqueue(record)
     cluster.review_at(record, event.review_at)
 
@@ -285,6 +289,7 @@ def _placed(cluster: ClusterState, time: float, event: ev.WorkloadPlaced) -> Non
     record.tracking = None  # Of its former start: it says nothing about its new servers.
     record.predicted = event.decision.predicted
     cluster.state.searches.add(event.decision.numbers)
+    cluster.state.account(record.queue).place(record.name, time)
     if record.adjustments and record.adjustments[-1].kind is AdjustmentKind.MIGRATED:
         record.adjustments[-1] = replace(record.adjustments[-1], after=record.placements)
     cluster.residency.settle_in(record)

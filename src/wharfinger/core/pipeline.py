@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
+from functools import partial
 from math import inf
 
 from wharfinger.core import actions as act
@@ -22,10 +23,12 @@ from wharfinger.core.eligibility import Eligibility
 from wharfinger.core.fold import apply
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pending import PendingActions
+from wharfinger.core.pools import place_within
 from wharfinger.core.queues import BlockedHead, entry_of
 from wharfinger.core.remedies import event_of
 from wharfinger.core.residency import is_stoppable
 from wharfinger.core.residents import ClusterResidents
+from wharfinger.core.reviews import due_reviews
 from wharfinger.core.seams import verdicts
 from wharfinger.core.seams.adaptation import Remedy
 from wharfinger.core.seams.admission import AdmissionView
@@ -266,6 +269,11 @@ class Core:
         """How many workloads wait, by queue."""
         return {name: self._cluster.queues.length(name) for name in self.policy.admission.queues}
 
+    def admission_view(self, now: float) -> AdmissionView:
+        """What the admission reads now."""
+        note = self.state.notes.get(self._admission_key, "")
+        return AdmissionView(self.view, self.queue_lengths(), now, note, self.state.accounts)
+
     # --- the pipeline ----------------------------------------------------------------------
 
     def _decide(self, now: float, event: ev.Event) -> None:
@@ -298,9 +306,9 @@ class Core:
         while len(cluster.ended) > self._settings.keep_ended:
             self._record(now, ev.WorkloadForgotten(cluster.ended[0][2]))
         # What the admission remembers of this step.
-        note = state.notes.get(self._admission_key, "")
-        remembered = self.policy.admission.observe(now, self._events, note)
-        self._note(now, self._admission_key, remembered)
+        self._note(
+            now, self._admission_key, self.policy.admission.observe(self.admission_view(now))
+        )
 
     def _track(self, now: float, event: ev.ServerMeasured) -> None:
         adaptation, samples = self.policy.adaptation, []
@@ -414,7 +422,7 @@ class Core:
         if record.phase is Phase.SUBMITTED and not self._eligibility.may_begin(now, record):
             return
         # Neither is changed by what comes before the queue.
-        request, view = self._residents.request(record, now), self._admission_view(now)
+        request, view = self._residents.request(record, now), self.admission_view(now)
         if record.phase is Phase.SUBMITTED:
             self._ask_admission(now, record, request, view)
         if record.phase is Phase.ADMITTED and self._profile(now, record, request):
@@ -452,8 +460,9 @@ class Core:
             case verdicts.Admit(decision) if submitted:
                 assert decision is not None, f"{admission.name} tells nothing"
                 self._record(now, ev.WorkloadAdmitted(record.name, decision))
-            case verdicts.Admit(decision, queue, review_at):
-                self._record(now, ev.WorkloadQueued(record.name, queue, decision, review_at))
+            case verdicts.Admit(decision, queue, review_at, rank):
+                queued = ev.WorkloadQueued(record.name, queue, decision, review_at, rank)
+                self._record(now, queued)
             case verdicts.WaitUntil(time, decision):
                 self._record(now, ev.WorkloadDeferred(record.name, decision, time))
             case Refuse(decision=decision):
@@ -461,16 +470,18 @@ class Core:
 
     def _review(self, now: float) -> None:
         """Those whose review is due."""
-        while (first := self._cluster.reviews.first()) is not None and first[0] <= now:
-            record = self.state.workloads[first[1]]
+        for record in due_reviews(self._cluster, now):
             verdict = None
             if record.phase is Phase.QUEUED:
-                request, view = self._residents.request(record, now), self._admission_view(now)
+                request, view = self._residents.request(record, now), self.admission_view(now)
+                before = self._cluster.queues.before(record.queue, entry_of(record))
+                view = replace(view, before=before)
                 verdict = self.policy.admission.review(request, record.queue, view)
             match verdict:
-                case verdicts.Divert(queue, decision, review_at):
+                case verdicts.Divert(queue, decision, review_at, rank):
                     later = review_at if review_at is None or review_at > now else None
-                    self._record(now, ev.WorkloadDiverted(record.name, queue, decision, later))
+                    diverted = ev.WorkloadDiverted(record.name, queue, decision, later, rank)
+                    self._record(now, diverted)
                 case verdicts.WaitUntil(time, decision) if time > now:
                     self._record(now, ev.WorkloadReviewed(record.name, decision, time))
                 case Refuse(decision=decision):
@@ -592,7 +603,7 @@ class Core:
         """Profile those that wait for room, in order; whether one was queued without profiling."""
         queued, refused, tries = False, inf, self.policy.admission.backfill
         self._ahead.unprofiled = None
-        for _, _, name in list(self._cluster.unprofiled):
+        for *_, name in list(self._cluster.unprofiled):
             record = self.state.workloads[name]
             memory_bytes = record.workload.reservation.memory_bytes
             if memory_bytes >= refused:
@@ -614,7 +625,7 @@ class Core:
         position, queues = 0, self._cluster.queues
         line, head, tries = queues.open(queue), None, self.policy.admission.backfill
         while position < len(line):
-            record = self.state.workloads[line[position][2]]
+            record = self.state.workloads[line[position][3]]
             before = len(line)
             if self._is_held(record) or (record.recommended and self._is_recommended(now, record)):
                 pass
@@ -688,17 +699,23 @@ class Core:
                 self._record(now, ev.WorkloadDeferred(record.name, decision, time))
         return False
 
-    def _place(self, now: float, record: WorkloadRecord) -> verdicts.PlacementVerdict:
+    def _place(
+        self, now: float, record: WorkloadRecord, avoided: frozenset[int] = frozenset()
+    ) -> verdicts.PlacementVerdict:
         """The placement's verdict; a migrated workload goes back rather than nowhere."""
         request = self._residents.request(record, now)
-        verdict = self.policy.placement.place(request, self.view)
-        migrated = record.migrations > 0 and not record.start_failures
+        view = self.admission_view(now)
+        allowed = self.policy.admission.servers(request, record.queue, view)
+        if avoided:
+            request = replace(request, excluded=request.excluded | avoided)
+        verdict = place_within(self.policy.placement, request, self.view, allowed)
+        migrated = record.migrations > 0 and not (record.start_failures or avoided)
         if isinstance(verdict, Refuse) and migrated and request.excluded:
             return self.policy.placement.place(replace(request, excluded=frozenset()), self.view)
         return verdict
 
     def _place_ahead(self, now: float, record: WorkloadRecord, head: BlockedHead) -> Place | Refuse:
-        return self._ahead.placed(now, record, self._place(now, record), head)
+        return self._ahead.placed(now, record, partial(self._place, now, record), head)
 
     def _preempt(
         self, now: float, record: WorkloadRecord, victims: tuple[str, ...], decision: Decision
@@ -781,7 +798,3 @@ class Core:
 
     def _nonce(self) -> str:
         return self.state.nonces[-1] if self.state.nonces else "0"
-
-    def _admission_view(self, now: float) -> AdmissionView:
-        note = self.state.notes.get(self._admission_key, "")
-        return AdmissionView(self.view, self.queue_lengths(), now, note)

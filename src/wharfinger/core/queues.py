@@ -16,8 +16,8 @@ from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Placement
 from wharfinger.model.view import Request, View
 
-QueueEntry = tuple[int, int, str]
-"""(-priority, uid, name): the order of service."""
+QueueEntry = tuple[int, float, int, str]
+"""(-priority, rank, uid, name): the order of service."""
 _EMPTY: Ordered[QueueEntry] = Ordered()
 
 
@@ -71,7 +71,7 @@ class BlockedHeads:
 
     def names(self) -> list[str]:
         """Of all that block a queue."""
-        return [entry[2] for entry, _ in self._heads.values()]
+        return [entry[3] for entry, _ in self._heads.values()]
 
     def clear(self) -> None:
         """There may be room: every workload is worth trying again."""
@@ -253,7 +253,7 @@ class WaitingQueues:
 
 def entry_of(record: WorkloadRecord) -> QueueEntry:
     """A workload's place in the order of service."""
-    return -record.workload.priority, record.uid, record.name
+    return -record.workload.priority, record.rank, record.uid, record.name
 
 
 def _is_backing_off(now: float, until: float, longest: float) -> bool:

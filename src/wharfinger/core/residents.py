@@ -125,7 +125,7 @@ class ClusterResidents:
         cluster, waiting = self._cluster, []
         lines = [cluster.queues.open(queue) for queue in self._queues]
         for line in (*lines, cluster.unprofiled):
-            for _, _, name in islice(line, WAITING):
+            for *_, name in islice(line, WAITING):
                 record = self.state.workloads[name]
                 if record.deferral is ReasonCode.NO_ROOM and record.decisions:
                     numbers = record.decisions[-1].decision.numbers

@@ -14,6 +14,7 @@ from wharfinger.model.decisions import Decision, Prediction, ReasonCode
 from wharfinger.model.performance import MAX_NORMALIZED, Performance, Quantity
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Classification, Entry, Measurements, ProfilingPlan
+from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.model.searches import SearchCounts
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
@@ -148,6 +149,7 @@ class WorkloadRecord:
         retry_at: When its placement is tried again; ``None`` = whenever there may be room.
         revoking: Its user wants it stopped.
         ended_order: When it ended, by a clock that is never set back.
+        rank: Its place in its queue among those of its priority, before the order of arrival.
         reason: Stable word for why it is where it is; ``message`` says it for people.
         deferral: Why it could not continue when it was last tried.
         profiling: The plan of the runs under way, for which servers keep room.
@@ -256,6 +258,7 @@ class WorkloadRecord:
     memory_least_bytes: int = 0
     level: LevelTracking | None = None
     probe: ProbeState | None = None
+    rank: float = 0.0
 
     @property
     def name(self) -> str:
@@ -308,6 +311,7 @@ class ManagerState:
         history: Ended runs whose record is gone, oldest first; the newest ``HISTORY_KEPT``.
         restarts: How often programs were started again in their run, also of what is forgotten.
         searches: How searches for a server ended, of all placements.
+        accounts: What has gone through each queue, by its name.
     """
 
     nonces: list[str] = field(default_factory=list)
@@ -335,6 +339,11 @@ class ManagerState:
     history: list[RunSummary] = field(default_factory=list)
     restarts: int = 0
     searches: SearchCounts = field(default_factory=SearchCounts)
+    accounts: dict[str, QueueAccount] = field(default_factory=dict)
+
+    def account(self, queue: str) -> QueueAccount:
+        """What has gone through a queue."""
+        return self.accounts.setdefault(queue, QueueAccount())
 
 
 def summary_of(record: WorkloadRecord) -> RunSummary:

@@ -333,6 +333,15 @@ SPEC = Section(
             "How long its user expects a run to take; helps to order and place it.",
             "expected_seconds",
         ),
+        "waiting": Section(
+            "How it waits, under an admission that lets workloads wait for better servers.",
+            {
+                "within": kinds.TIME(
+                    "How long it may wait for a server that suits it; then it takes any.",
+                    "waiting_seconds",
+                )
+            },
+        ),
         "ttlAfterFinished": KEPT(
             "How long its record and output are kept after its end; `forever` = no limit.",
             default=f"`{units.format_duration(DEFAULT_TTL_SECONDS)}`",

@@ -56,7 +56,7 @@ def check_rules(document: Document) -> None:
     """Check a document's fields against each other; contradictions go to its problems."""
     kind = document.values.get("spec.type")
     by_type = [] if kind is None else [*_target(document, kind), *_by_type(document, kind)]
-    anyway = (_name, _array, _probes, _after, _http, _total, _start_size, _expected)
+    anyway = (_name, _array, _probes, _after, _http, _total, _start_size, _expected, _waiting)
     for path, message in (*by_type, *(each for rule in anyway for each in rule(document))):
         document.wrong(path, message)
 
@@ -140,6 +140,15 @@ def _expected(document: Document) -> _Contradictions:
         longer, deadline = format_duration(expected), format_duration(within)
         message = f"{longer} is longer than target.completionTime {deadline}"
         yield "spec.expectedDuration", f"{message}; lower it, or raise the target"
+
+
+def _waiting(document: Document) -> _Contradictions:
+    waits = document.values.get("spec.waiting.within")
+    within = document.values.get("spec.target.completionTime")
+    if waits is not None and within is not None and waits >= within:
+        longer, deadline = format_duration(waits), format_duration(within)
+        message = f"{longer} leaves no time to run within target.completionTime {deadline}"
+        yield "spec.waiting.within", f"{message}; lower it, or raise the target"
 
 
 def _target(document: Document, kind: WorkloadType) -> _Contradictions:

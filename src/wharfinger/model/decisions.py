@@ -85,6 +85,8 @@ class ReasonCode(StrEnum):
     """Its user has suspended it; it goes on when its user resumes it."""
     DRAINING = "draining"
     """Its server is drained; it is migrated."""
+    WAITS_FOR_QUALITY = "waits-for-quality"
+    """Only servers that are kept for others have room; it waits within its slack for its own."""
     WAITING = "waiting"
     """It waits for a time that its policy has named."""
     NOT_SUPPORTED = "not-supported"

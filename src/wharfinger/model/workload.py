@@ -331,6 +331,7 @@ class Workload:
         ttl_after_finished_seconds: How long its record and output are kept after its end; ``None``
             = as long as there is room for them.
         on_miss: What happens where its target is expected to be missed wherever it may run.
+        waiting_seconds: How long it may wait for a server that suits it; ``None`` = not stated.
     """
 
     name: str
@@ -351,6 +352,7 @@ class Workload:
     schedule: Schedule | None = None
     ttl_after_finished_seconds: float | None = None
     on_miss: OnMiss = OnMiss.RUN
+    waiting_seconds: float | None = None
 
     def has_same_program(self, other: "Workload") -> bool:
         """Whether what another runs, and how that is measured, tells about this one, too."""

@@ -19,6 +19,7 @@ from wharfinger.core.seams.policy import Policy
 from wharfinger.errors import InvalidInput
 from wharfinger.policies.adaptation.by_target import ByLoad, ByTarget
 from wharfinger.policies.adaptation.slack import TargetSettings
+from wharfinger.policies.admission.arq import Arq, ArqSettings
 from wharfinger.policies.admission.fifo import Fifo, FifoSettings
 from wharfinger.policies.placement.autoscale import Autoscale
 from wharfinger.policies.placement.least_loaded import LeastLoaded, ReservationPlacement
@@ -103,7 +104,7 @@ POLICIES: dict[str, Bundle] = {
     "reservation": Bundle(Part(ReservationPlacement), takes_stated=True),
     "sparrow": Bundle(Part(Sparrow, DrawSettings)),
 }
-ADMISSIONS: dict[str, Part] = {"fifo": Part(Fifo, FifoSettings)}
+ADMISSIONS: dict[str, Part] = {"fifo": Part(Fifo, FifoSettings), "arq": Part(Arq, ArqSettings)}
 ADAPTATIONS: dict[str, Part] = {
     "by-target": Part(ByTarget, TargetSettings),
     "by-load": Part(ByLoad, TargetSettings),

@@ -15,7 +15,7 @@ from wharfinger.core.state import AdjustmentKind, WorkloadRecord
 from wharfinger.engines.base import Usage
 from wharfinger.model.decisions import Term
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.service import cluster
+from wharfinger.service import cluster, queues
 from wharfinger.service.performance import TargetStatus
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -26,6 +26,14 @@ _SERVER_METRICS = (
     ("memory_capacity_bytes", "memory_bytes", "Memory that may be allocated."),
     ("memory_allocated_bytes", "memory_allocated_bytes", "Memory promised to workloads."),
     ("workloads", "workloads", "Workloads that hold resources."),
+)
+
+_QUEUE_METRICS = (
+    ("servers", "servers", "Servers of a queue's resource quality."),
+    ("free_servers", "free_servers", "Those of them with CPU left."),
+    ("expected_wait_seconds", "expected_wait_seconds", "Median wait of the next that comes."),
+    ("over_slack_probability", "over_slack_probability", "That the next waits beyond its slack."),
+    ("load_factor", "load_factor", "Work that comes over what the queue's servers can do."),
 )
 
 MAX_WORKLOADS = 200
@@ -90,6 +98,12 @@ class ManagerCollector:
         yield from self._runs()
         queued = self.manager.queue_lengths()
         yield _labelled("queue_length", "Workloads waiting.", "queue", queued)
+        found = queues.queues(self.manager, self.now)
+        for name, field, help_text in _QUEUE_METRICS:
+            told = {queue.name: getattr(queue, field) for queue in found}
+            known = {queue: value for queue, value in told.items() if value is not None}
+            if known:
+                yield _labelled(f"queue_{name}", help_text, "queue", known)
         servers = cluster.servers(self.manager)
         for name, field, help_text in _SERVER_METRICS:
             values = {server.name: getattr(server, field) for server in servers}

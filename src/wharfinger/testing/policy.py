@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.contention.combined import Combined
-from wharfinger.core.seams.admission import AdmissionPolicy, AdmissionView
+from wharfinger.core.seams.admission import AdmissionPolicy, AdmissionView, QueueReport
 from wharfinger.core.seams.contention import Resident
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.provisioning import (
@@ -47,6 +47,7 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.pairs import ANY_PLATFORM, PairProfile
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
+from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
 from wharfinger.testing.harness import Expecting, expect
@@ -349,6 +350,7 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
     * It turns away only with a reason, a message, and what would change it.
     * The same question has the same answer, and asking changes nothing.
     * What can never be placed does not block others without end.
+    * Sets of servers have a place for each server; what it expects of a queue is possible.
 
     Raises:
         AssertionError: The first promise that is not kept, with the seed of its question.
@@ -360,7 +362,13 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
     for question in questions(rounds):
         random = Random(question.seed)
         waiting = {queue: random.choice((0, 1, 1000, 10**9)) for queue in queues}
-        view = AdmissionView(_copied(question.view), dict(waiting))
+        accounts = {queue: _made_account(random) for queue in queues}
+        view = AdmissionView(_copied(question.view), dict(waiting), 1e6, accounts=accounts)
+        note = admission.observe(view)
+        question.expect(admission.observe(view) == note, "it remembers otherwise")
+        if note is not None:
+            view = replace(view, note=note)
+            question.expect(admission.observe(view) in (None, note), "its note never settles")
         request = question.request
         gate = admission.admit(request, view)
         question.expect(admission.admit(request, view) == gate, "it answers otherwise")
@@ -371,8 +379,36 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
             queue = queued.queue
             question.expect(queue in queues, f"queue {queue!r} is none of {queues}")
             _check_review(admission, question, queue, view)
+            for allowed in admission.servers(request, queue, view):
+                shape = (len(view.cluster.names),)
+                question.expect(allowed.shape == shape, f"servers of shape {allowed.shape}")
+                question.expect(allowed.dtype == np.bool_, f"servers are {allowed.dtype}")
+        for queue in queues:
+            _check_report(admission.report(queue, view), question)
         question.expect(view.waiting == waiting, f"{admission.name} has changed the view")
         question.expect(_is_same(view.cluster, question.view), "it has changed the cluster")
+
+
+def _made_account(random: Random) -> QueueAccount:
+    """What may have gone through a queue in a million seconds."""
+    account = QueueAccount()
+    for at in range(random.choice((0, 1, 30, 300))):
+        account.arrive(3000.0 * at)
+        account.place(f"w{at}", 3000.0 * at)
+        if random.random() < 0.8:
+            ended_at = 3000.0 * at + random.expovariate(1 / 600)
+            account.end(f"w{at}", ended_at, has_run=random.random() < 0.9)
+    return account
+
+
+def _check_report(report: QueueReport, question: Question) -> None:
+    for told in (report.servers, report.free, report.load, report.wait_seconds):
+        question.expect(told is None or told >= 0, f"{report}")
+    over = report.over_slack
+    question.expect(over is None or -1e-9 <= over <= 1 + 1e-9, f"{report}")
+    waits = (report.wait_low, report.wait_seconds, report.wait_high)
+    known = [wait for wait in waits if wait is not None]
+    question.expect(known == sorted(known), f"{report}")
 
 
 def _check_review(

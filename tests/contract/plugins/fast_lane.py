@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wharfinger.core import events as ev
-from wharfinger.core.seams.admission import AdmissionView
+from wharfinger.core.seams.admission import AdmissionView, QueueReport, Servers
 from wharfinger.core.seams.verdicts import Admit, Divert, WaitUntil
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.view import Request
@@ -62,13 +61,19 @@ class FastLane:
         message = f"it has waited for {request.waited_seconds:.0f} s in the fast queue"
         return Divert(SLOW, self._decision(False, ReasonCode.WAITING, message))
 
+    def servers(self, request: Request, queue: str, view: AdmissionView) -> Sequence[Servers]:
+        return ()
+
+    def report(self, queue: str, view: AdmissionView) -> QueueReport:
+        return QueueReport()
+
     def blocks(self, reason: ReasonCode) -> bool:
         return reason is ReasonCode.NO_ROOM
 
-    def observe(self, time: float, events: Sequence[ev.Event], note: str) -> str | None:
+    def observe(self, view: AdmissionView) -> str | None:
         """How many were diverted."""
-        diverted = sum(isinstance(event, ev.WorkloadDiverted) for event in events)
-        return str(int(note or 0) + diverted) if diverted else None
+        diverted = str(sum(sum(each.diverted.values()) for each in view.accounts.values()))
+        return diverted if diverted != (view.note or "0") else None
 
     def _decision(self, accepted: bool, reason: ReasonCode, message: str) -> Decision:
         would_change = "" if accepted else "fewer waiting workloads"

@@ -110,5 +110,7 @@ def test_what_only_time_changes_is_no_change():
     state = state_of("servers")
     assert state(server) != state(server | {"workloads": 1})
     queue = {"name": "q", "length": 1, "first": "w", "oldest_wait_seconds": 3.0}
+    queue |= {"servers": 2, "free_servers": 1, "expected_wait_seconds": 1.0, "load_factor": 0.5}
     state = state_of("queues")
-    assert state(queue) == state(queue | {"oldest_wait_seconds": 4.0})
+    assert state(queue) == state(queue | {"oldest_wait_seconds": 4.0, "load_factor": 0.6})
+    assert state(queue) != state(queue | {"free_servers": 0})

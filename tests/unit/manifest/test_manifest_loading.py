@@ -231,6 +231,11 @@ def test_only_twenty_problems_are_told_and_the_rest_counted():
             "expectedDuration: 10m\n  target: {completionTime: 5m}",
             "spec.expectedDuration: 10m is longer than target.completionTime 5m; lower it",
         ),
+        (
+            "waiting: {within: 5m}\n  target: {completionTime: 5m}",
+            "spec.waiting.within: 5m leaves no time to run within target.completionTime 5m; lower",
+        ),
+        ("waiting: {within: -3s}", "spec.waiting.within:"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_line_and_mend(spec, says):

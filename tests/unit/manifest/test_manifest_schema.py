@@ -36,6 +36,7 @@ VALID = {
         },
         "measure": {"progress": {"regex": "([0-9]+)"}, "load": {"command": ["x"]}},
         "expectedDuration": "10m",
+        "waiting": {"within": "30s"},
         "ttlAfterFinished": "forever",
         "after": {"completed": ["a"], "ended": ["b"], "ready": ["c"]},
         "schedule": {"cron": "0 2 * * *", "timeZone": "Europe/Berlin", "missed": "skip"},
@@ -134,6 +135,8 @@ FORBIDDEN = [
     ("spec.onMiss", True),
     ("spec.ttlAfterFinished", "0s"),
     ("spec.expectedDuration", 600),
+    ("spec.waiting", {"within": 30}),
+    ("spec.waiting", {"for": "30s"}),
     ("spec.run.restart", "sometimes"),
     ("spec.run.restart", {"limit": 3}),
     ("spec.run.restart.limit", "none"),
@@ -273,7 +276,7 @@ def test_every_field_is_described_and_its_examples_and_default_are_valid():
             ]
             for example in examples:
                 jsonschema.validate(example, part, jsonschema.Draft202012Validator)
-    assert len(seen) == 74
+    assert len(seen) == 75
 
 
 def test_it_can_be_printed_as_json():

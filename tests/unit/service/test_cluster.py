@@ -58,6 +58,13 @@ def test_platforms_and_queues_are_counted(api: Api):
         "length": 1,
         "first": "w",
         "oldest_wait_seconds": 5.0,
+        "servers": None,
+        "free_servers": None,
+        "expected_wait_seconds": None,
+        "expected_wait_low_seconds": None,
+        "expected_wait_high_seconds": None,
+        "over_slack_probability": None,
+        "load_factor": None,
     }
 
 

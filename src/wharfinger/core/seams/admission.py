@@ -1,14 +1,20 @@
 """The seam of admission: what is admitted, where it waits, and what is served next."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from wharfinger.core.events import Event
+import numpy as np
+from numpy.typing import NDArray
+
 from wharfinger.core.seams.part import PolicyPart
 from wharfinger.core.seams.verdicts import AdmissionVerdict, ReviewVerdict
 from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.model.view import Request, View
+
+Servers = NDArray[np.bool_]
+"""(S,) whether each server may be taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +25,38 @@ class AdmissionView:
         waiting: How many workloads wait, by queue.
         now: Seconds since the epoch.
         note: Its newest note; empty = none.
+        accounts: What has gone through each queue that was used, by its name; not to be changed.
+        before: How many are served before the workload in question, in its queue.
     """
 
     cluster: View
     waiting: Mapping[str, int]
     now: float = 0.0
     note: str = ""
+    accounts: Mapping[str, QueueAccount] = field(default_factory=dict)
+    before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReport:
+    """What is expected of a queue.
+
+    Attributes:
+        servers: That those of this queue may take at first; ``free`` of these have CPU left.
+        wait_seconds: Until the next that comes should be served: the median; ``wait_low`` and
+            ``wait_high`` bound it with 80% probability; ``None`` = unknown, or longer than is kept.
+        over_slack: Probability that the next that comes waits beyond its slack, if it has the usual
+            tolerance and runs as long as others.
+        load: Load factor of its servers; from 1 on the queue grows without end.
+    """
+
+    servers: int | None = None
+    free: int | None = None
+    wait_seconds: float | None = None
+    wait_low: float | None = None
+    wait_high: float | None = None
+    over_slack: float | None = None
+    load: float | None = None
 
 
 class AdmissionPolicy(PolicyPart, Protocol):
@@ -50,10 +82,19 @@ class AdmissionPolicy(PolicyPart, Protocol):
     def review(self, request: Request, queue: str, view: AdmissionView) -> ReviewVerdict | None:
         """Asked at the named time, if it still waits; ``None`` = it stays."""
 
+    def servers(self, request: Request, queue: str, view: AdmissionView) -> Sequence[Servers]:
+        """Servers that it may take from its queue, the preferred first; empty = all alike.
+
+        The placement is asked about each set in turn until it finds a place.
+        """
+
     def blocks(self, reason: ReasonCode) -> bool:
         """Whether a workload that can't be placed for this reason blocks those behind it."""
 
-    def observe(self, time: float, events: Sequence[Event], note: str) -> str | None:
+    def report(self, queue: str, view: AdmissionView) -> QueueReport:
+        """What it expects of a queue."""
+
+    def observe(self, view: AdmissionView) -> str | None:
         """Its note after the events of a step; ``None`` = unchanged.
 
         The core logs it (``PolicyNoted``) and returns it in ``AdmissionView.note``.

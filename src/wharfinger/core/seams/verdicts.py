@@ -48,21 +48,24 @@ class WaitUntil:
 class Admit:
     """It is admitted, or, once classified, waits in this queue until it is reviewed.
 
-    ``decision`` may be ``None`` for a queue, ``review_at`` is in seconds since the epoch.
+    ``decision`` may be ``None`` for a queue, ``review_at`` is in seconds since the epoch. Of one
+    priority, lower ``rank`` is served first; of one rank, who came first.
     """
 
     decision: Decision | None = None
     queue: str = ""
     review_at: float | None = None
+    rank: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Divert:
-    """It leaves its queue for another one."""
+    """It leaves its queue for another one; ``rank`` as in ``Admit``."""
 
     queue: str
     decision: Decision
     review_at: float | None = None
+    rank: float = 0.0
 
 
 PlacementVerdict = Place | Refuse | Preempt | Acquire | Delegate | WaitUntil

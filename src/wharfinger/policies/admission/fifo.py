@@ -9,8 +9,7 @@ behind a blocked one are placed ahead of it where that does not delay it (EASY b
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from wharfinger.core import events as ev
-from wharfinger.core.seams.admission import AdmissionView
+from wharfinger.core.seams.admission import AdmissionView, QueueReport, Servers
 from wharfinger.core.seams.verdicts import Admit, ReviewVerdict
 from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
 from wharfinger.model.view import Request
@@ -42,7 +41,7 @@ class Fifo:
     """Admits all until too many wait."""
 
     name = "fifo"
-    queues = (GUARANTEED, BEST_EFFORT)
+    queues: tuple[str, ...] = (GUARANTEED, BEST_EFFORT)
 
     def __init__(self, settings: FifoSettings | None = None) -> None:
         self.settings = settings or FifoSettings()
@@ -79,10 +78,18 @@ class Fifo:
         """It stays where it is."""
         return None
 
+    def servers(self, request: Request, queue: str, view: AdmissionView) -> Sequence[Servers]:
+        """All alike."""
+        return ()
+
     def blocks(self, reason: ReasonCode) -> bool:
         """Only for want of room that will come free."""
         return reason in _COMES_FREE
 
-    def observe(self, time: float, events: Sequence[ev.Event], note: str) -> str | None:
+    def report(self, queue: str, view: AdmissionView) -> QueueReport:
+        """It expects nothing."""
+        return QueueReport()
+
+    def observe(self, view: AdmissionView) -> str | None:
         """Nothing is remembered."""
         return None

@@ -1,0 +1,39 @@
+"""Placements on those servers alone that an admission lets a workload take."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from wharfinger.core.own_decisions import refused
+from wharfinger.core.seams.admission import Servers
+from wharfinger.core.seams.placement import PlacementPolicy
+from wharfinger.core.seams.verdicts import PlacementVerdict
+from wharfinger.model.decisions import Place, ReasonCode, Refuse
+from wharfinger.model.view import Request, View
+
+
+def place_within(
+    placement: PlacementPolicy, request: Request, view: View, allowed: Sequence[Servers]
+) -> PlacementVerdict:
+    """The placement's verdict on the first of these sets of servers that has a place.
+
+    Where none has one, but another server does, the workload waits for one of its own
+    (``waits-for-quality``); where none at all does, the verdict is the one on all.
+    """
+    for servers in allowed:
+        found = placement.place(request, _only(view, servers))
+        if isinstance(found, Place):
+            return found
+    anywhere = placement.place(request, view)
+    if not allowed or not isinstance(anywhere, Place):
+        return anywhere
+    elsewhere = " and ".join(each.server for each in anywhere.placements)
+    told = replace(anywhere.decision, predicted=None, candidates=())
+    message = f"no server of its queue has room for it; {elsewhere} has, and is for others"
+    mend = "an end on a server of its queue, or the end of its slack: then it may take any"
+    return Refuse(refused(told, ReasonCode.WAITS_FOR_QUALITY, message, mend))
+
+
+def _only(view: View, servers: Servers) -> View:
+    """The view in which no other server accepts work; without what speaks of all of them."""
+    accepting = view.accepting * servers
+    return replace(view, accepting=accepting, loads=None, index=None, largest=None)

@@ -1,0 +1,70 @@
+"""What has gone through a queue: what an admission may estimate waits from."""
+
+from dataclasses import dataclass, field
+
+KEPT = 256
+"""So many of the newest arrivals and busy periods of a queue are kept."""
+
+
+@dataclass(slots=True)
+class QueueAccount:
+    """What came, was diverted and was served; times in seconds since the epoch.
+
+    A *busy period* is the time from the placement of a workload to its end (ARQ 3.3). Starts that
+    failed are none.
+
+    Attributes:
+        arrived: When workloads came from outside, the newest last.
+        diverted: How many left for each other queue, by its name.
+        entered: How many came, from outside and from other queues.
+        ended: How many busy periods have ended.
+        busy_seconds: The newest of these, in the order of their ends.
+        placed: When each of those was placed that hold resources, by name.
+    """
+
+    arrived: list[float] = field(default_factory=list)
+    diverted: dict[str, int] = field(default_factory=dict)
+    entered: int = 0
+    ended: int = 0
+    busy_seconds: list[float] = field(default_factory=list)
+    placed: dict[str, float] = field(default_factory=dict)
+
+    def arrive(self, time: float) -> None:
+        """One comes from outside."""
+        self.entered += 1
+        _keep(self.arrived, time)
+
+    def place(self, name: str, time: float) -> None:
+        """One of it gets its servers."""
+        self.placed[name] = time
+
+    def end(self, name: str, time: float, *, has_run: bool) -> None:
+        """One that was placed holds nothing any more."""
+        placed_at = self.placed.pop(name, None)
+        if placed_at is not None and has_run:
+            self.ended += 1
+            _keep(self.busy_seconds, max(0.0, time - placed_at))
+
+    def ages(self, now: float, most: int) -> tuple[list[float], float]:
+        """For how long they have held resources, of at most ``most``, and how many each stands for.
+
+        >>> account = QueueAccount(placed={"a": 0.0, "b": 5.0, "c": 6.0, "d": 9.0})
+        >>> account.ages(10.0, 2)
+        ([10.0, 4.0], 2.0)
+        """
+        placed = list(self.placed.values())
+        step = -(-len(placed) // most) if placed else 1
+        ages = [max(0.0, now - at) for at in placed[::step]]
+        return ages, len(placed) / len(ages) if ages else 1.0
+
+    def arrivals_per_second(self, now: float) -> float:
+        """From outside, over the newest of them; 0 with fewer than two."""
+        if len(self.arrived) < 2 or now <= self.arrived[0]:
+            return 0.0
+        return (len(self.arrived) - 1) / (now - self.arrived[0])
+
+
+def _keep(newest: list[float], value: float) -> None:
+    if len(newest) >= KEPT:
+        del newest[0]
+    newest.append(value)

@@ -1,0 +1,401 @@
+"""ARQ: workloads wait in classes by the resource quality that they need, no longer than they may.
+
+Source: ARQ 3; Paragon (TOCS) 4; dissertation 6.3. What is open there is decided in decision record
+0062. A workload waits for a server of its class or a higher one; before its slack is gone it is
+diverted to lower classes, and at its end it may take any server.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.classification.worth import expected_seconds
+from wharfinger.core.seams.admission import AdmissionView, QueueReport, Servers
+from wharfinger.core.seams.contention import Array
+from wharfinger.core.seams.verdicts import Admit, Divert
+from wharfinger.errors import InvalidInput
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.queue_accounts import QueueAccount
+from wharfinger.model.units import format_duration
+from wharfinger.model.view import Request, View
+from wharfinger.model.workload import WorkloadType
+from wharfinger.policies.admission.busy_periods import (
+    FEW,
+    BusyPeriods,
+    Family,
+    fitted,
+    free_within,
+)
+from wharfinger.policies.admission.fifo import BEST_EFFORT, Fifo, FifoSettings
+from wharfinger.policies.admission.quality import (
+    QualityMeasure,
+    Ranges,
+    class_of,
+    demand,
+    edges,
+    qualities,
+)
+from wharfinger.policies.admission.stability import load_factors
+from wharfinger.policies.admission.switching import Objective, switch_after
+
+ANY = "any"
+"""The queue of those that may take any server: they have no slack to wait, or none left."""
+MOST_QUEUES = 100
+GRID = 17
+"""Times at which a switch is considered."""
+AGES = 32
+"""So many busy servers of a queue are looked at, each for as many of them."""
+GROWTH = 1.25
+"""A distribution is fitted again when there were so many times as many busy periods, ..."""
+LEAST_NEW = 20
+"""... and no fewer than so many more."""
+LEAST_WAIT = 1e-3
+"""Seconds; a shorter wait is none."""
+USUAL_TOLERANCE = 0.05
+"""Of the workload for which a queue's report tells how likely it waits too long."""
+NEXT = np.array([0.1, 0.5, 0.9])
+"""Probabilities for which the wait of the next is told."""
+
+
+class Higher(StrEnum):
+    """When a workload may take servers of a higher class than its own."""
+
+    ALWAYS = "always"
+    """They are as good as its own: it only waits so that it need not take a lower one."""
+    EMPTY = "empty"
+    """Where none of its own has room, and as far as nobody waits in the higher queues: as published
+    (TOCS 4.2)."""
+
+
+class Order(StrEnum):
+    """Who is served first in a class."""
+
+    ARRIVAL = "arrival"
+    SHORTEST = "shortest"
+    """The shortest by what it is expected to take (TOCS 4.4), until its slack is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArqSettings(FifoSettings):
+    """Settings of ``arq``.
+
+    Attributes:
+        queues: How many classes; 1 = one queue that waits for nothing but room.
+        ranges: How the range of qualities is divided: ``equal`` or ``quantile``.
+        quality: What counts: ``both``, or ``caused`` interference alone.
+        objective: What the time of a switch maximizes: ``expected`` quality, or ``max``.
+        order: Who is served first in a class: by ``arrival``, or the ``shortest``.
+        higher: When a workload may take servers of a higher class: ``always``, or only where that
+            queue is ``empty`` (published).
+    """
+
+    queues: int = 10
+    ranges: Ranges = Ranges.EQUAL
+    quality: QualityMeasure = QualityMeasure.BOTH
+    objective: Objective = Objective.EXPECTED
+    order: Order = Order.ARRIVAL
+    higher: Higher = Higher.ALWAYS
+
+
+@dataclass(frozen=True, slots=True)
+class Slack:
+    """How long a workload may wait.
+
+    Attributes:
+        left_seconds: From now on; 0 = not at all, or nothing says how long.
+        expected_seconds: That it runs; ``None`` = unknown.
+        why: What bounds it, as a clause.
+    """
+
+    left_seconds: float
+    expected_seconds: float | None
+    why: str
+
+
+class Arq(Fifo):
+    """Queues by resource quality, each with its pool of servers."""
+
+    name = "arq"
+
+    def __init__(self, settings: ArqSettings | None = None) -> None:
+        self.settings: ArqSettings = settings or ArqSettings()
+        count = self.settings.queues
+        if not 1 <= count <= MOST_QUEUES:
+            raise InvalidInput(f"queues: {count} is not from 1 to {MOST_QUEUES}")
+        self._classes = tuple(f"class-{at}" for at in range(1, count + 1)) if count > 1 else ()
+        self._at = {name: at for at, name in enumerate(self._classes)}
+        self.queues = (ANY, *reversed(self._classes), BEST_EFFORT)
+
+    # --- entry ------------------------------------------------------------------------------
+
+    def enqueue(self, request: Request, view: AdmissionView) -> Admit:
+        """Its class, or the queue of those that may take any server."""
+        if request.workload.best_effort:
+            return Admit(queue=BEST_EFFORT)
+        slack = self._slack(request, view)
+        between = self._edges(view.cluster) if self._classes else None
+        classification = request.classification
+        if between is None or classification is None or slack.left_seconds <= LEAST_WAIT:
+            why = slack.why if between is not None and classification is not None else "no scores"
+            message = f"it may take any server at once: {why}"
+            return Admit(self._decision(message, {"slack_seconds": slack.left_seconds}), ANY)
+        needs = demand(classification, self.settings.quality)
+        at = int(class_of(np.array([needs]), between)[0])
+        queue = self._classes[at]
+        message = f"class {at + 1} of {len(self._classes)}: it needs {needs:.0%} of a server"
+        decision, review_at = self._waiting(at, slack, view, view.waiting.get(queue, 0))
+        told = replace(
+            decision,
+            message=f"{message}; {decision.message}",
+            numbers={"demand": needs, **decision.numbers},
+        )
+        return Admit(told, queue, review_at, self._rank(slack))
+
+    def review(self, request: Request, queue: str, view: AdmissionView) -> Divert | None:
+        """To the class below at its time; at the end of its slack it may take any server."""
+        at = self._at.get(queue)
+        if at is None:
+            return None
+        slack = self._slack(request, view)
+        if at == 0 or slack.left_seconds <= LEAST_WAIT:
+            waited = format_duration(round(request.waited_seconds, 1))
+            message = f"it has waited for {waited}, and may take any server now: {slack.why}"
+            return Divert(ANY, self._decision(message, {"slack_seconds": slack.left_seconds}))
+        below, name = at - 1, self._classes[at - 1]
+        decision, review_at = self._waiting(below, slack, view, view.waiting.get(name, 0))
+        message = f"no server of {queue} has come free in time: from now on it waits in {name}"
+        told = replace(decision, message=f"{message}; {decision.message}")
+        return Divert(name, told, review_at, self._rank(slack))
+
+    def _rank(self, slack: Slack) -> float:
+        if self.settings.order is Order.ARRIVAL or slack.expected_seconds is None:
+            return 0.0
+        return slack.expected_seconds
+
+    def _waiting(
+        self, at: int, slack: Slack, view: AdmissionView, before: int
+    ) -> tuple[Decision, float]:
+        """What is told one that waits in a class, and when it is reviewed."""
+        left, count = slack.left_seconds, len(self._classes)
+        times = np.linspace(0.0, left, GRID)
+        own = self._free(at, before + 1, times, view)
+        after: float | None = left
+        if at > 0:
+            lower = self._classes[at - 1]
+            other = self._free(at - 1, view.waiting.get(lower, 0) + 1, times, view)
+            budget = left + (slack.expected_seconds or left)
+            middle = ((at + 0.5) / count, (at - 0.5) / count)
+            after = switch_after(times, own, other, middle, budget, self.settings.objective)
+        if after is None:
+            after = left / (at + 1)  # Nothing is known: each class gets its part.
+        after = min(max(after, LEAST_WAIT), left)
+        over = 1 - float(own[-1])
+        numbers = {
+            "slack_seconds": left,
+            "waiting_before": float(before),
+            "switch_seconds": after,
+            "wait_over_slack_probability": over,
+        }
+        message = f"{before} wait before it, {slack.why}"
+        if own.any():
+            message += f"; one of its servers should be free by then with {1 - over:.0%}"
+        where = self._classes[at - 1] if at > 0 and after < left else "any server"
+        message += f"; after {format_duration(round(after, 1))} it turns to {where}"
+        return self._decision(message, numbers), view.now + after
+
+    # --- slack ------------------------------------------------------------------------------
+
+    def _slack(self, request: Request, view: AdmissionView) -> Slack:
+        """What is left of tolerance · CT after waiting and profiling (equation 2's constraint)."""
+        workload, waited = request.workload, max(0.0, request.waited_seconds)
+        expected = self._expected(request, view)
+        if workload.waiting_seconds is not None:
+            limit, why = workload.waiting_seconds, "its manifest lets it wait for {}"
+        elif workload.type is WorkloadType.LATENCY_CRITICAL or workload.target is None:
+            return Slack(0.0, expected, "nothing says how long it may wait")
+        elif expected is None:
+            return Slack(0.0, None, "it is not known how long it takes")
+        else:
+            limit, deadline = workload.tolerance * expected, workload.target.completion_seconds
+            why = f"its tolerance of {workload.tolerance:.0%} lets it wait for {{}}"
+            if deadline is not None and deadline - expected > limit:
+                limit, why = deadline - expected, "its deadline lets it wait for {}"
+        left = max(0.0, limit - waited)
+        if left <= LEAST_WAIT:
+            why += f", and it has waited for {format_duration(round(waited, 1))}"
+        return Slack(left, expected, why.format(format_duration(round(limit, 1))))
+
+    def _expected(self, request: Request, view: AdmissionView) -> float | None:
+        """How long it should run; of one of which nothing is known, as long as others do."""
+        stated = expected_seconds(request.workload, request.measurements)
+        if stated is not None:
+            return stated
+        every = _fits(view.note).get("")
+        return None if every is None else every.median()
+
+    # --- pools ------------------------------------------------------------------------------
+
+    def _edges(self, cluster: View) -> Array | None:
+        """Where the classes begin; ``None`` = no server's quality is known."""
+        of_servers = qualities(cluster, self.settings.quality)
+        if of_servers is None or not of_servers.size:
+            return None
+        accepting = of_servers[cluster.accepting > 0]
+        return edges(len(self._classes), self.settings.ranges, accepting)
+
+    def _pools(self, cluster: View) -> NDArray[np.intp] | None:
+        """(S,) the class of each server, as it is now."""
+        of_servers = qualities(cluster, self.settings.quality)
+        between = self._edges(cluster)
+        if of_servers is None or between is None:
+            return None
+        return class_of(of_servers, between)
+
+    def servers(self, request: Request, queue: str, view: AdmissionView) -> Sequence[Servers]:
+        """Those of its class and of higher ones, as ``higher`` says."""
+        at = self._at.get(queue)
+        # What has been placed before waits for no quality: nothing reviews it again.
+        if at is None or request.restarted or request.excluded:
+            return ()
+        if self._slack(request, view).left_seconds <= LEAST_WAIT:
+            return ()
+        pools = self._pools(view.cluster)
+        if pools is None:
+            return ()
+        if self.settings.higher is Higher.ALWAYS:
+            good = pools >= at
+            return () if good.all() else (good,)
+        room = _has_room(request, view.cluster)
+        allowed = [pools == at]
+        for above in range(at + 1, len(self._classes)):
+            if view.waiting.get(self._classes[above], 0):
+                break
+            allowed.append(pools == above)
+        useful = [servers for servers in allowed if (servers & room).any()]
+        # Empty would say that it may take any.
+        return useful or allowed[:1]
+
+    def blocks(self, reason: ReasonCode) -> bool:
+        """For want of room, or of a server of its class."""
+        return reason is ReasonCode.WAITS_FOR_QUALITY or super().blocks(reason)
+
+    # --- waits ------------------------------------------------------------------------------
+
+    def _free(self, at: int, position: int, times: Array, view: AdmissionView) -> Array:
+        """Probability that the one in this position of a class is served within each time."""
+        queue = self._classes[at]
+        account, fits = view.accounts.get(queue), _fits(view.note)
+        busy = _of(fits, queue)
+        if account is None or busy is None:
+            return np.zeros(len(times))
+        ages, stands_for = account.ages(view.now, AGES)
+        return free_within(busy, ages, stands_for, position, times)
+
+    def report(self, queue: str, view: AdmissionView) -> QueueReport:
+        """Its servers, the wait of the next that comes, and its load."""
+        at = self._at.get(queue)
+        pools = None if at is None else self._pools(view.cluster)
+        if at is None or pools is None:
+            return QueueReport()
+        cluster, fits = view.cluster, _fits(view.note)
+        mine = (pools == at) & (cluster.accepting > 0)
+        free = int((mine & (cluster.cpu_allocated < cluster.cpu_capacity)).sum())
+        account = view.accounts.get(queue, QueueAccount())
+        holds = {
+            name: max(1, int((pools == row).sum()), len(view.accounts[name].placed))
+            for name, row in self._at.items()
+            if name in view.accounts
+        }
+        means = {name: busy.mean() for name, busy in fits.items() if name}
+        loads = load_factors(self._classes, view.accounts, means, holds, view.now)
+        report = QueueReport(servers=int(mine.sum()), free=free, load=loads.get(queue))
+        busy = _of(fits, queue)
+        if busy is None or not account.placed:
+            return report
+        times = np.linspace(0.0, 2 * busy.median(), 8 * GRID)
+        served = self._free(at, view.waiting.get(queue, 0) + 1, times, view)
+        reached = [
+            float(np.interp(share, served, times)) if served[-1] >= share else None
+            for share in NEXT.tolist()
+        ]
+        low, median, high = reached
+        over = np.interp(USUAL_TOLERANCE * busy.median(), times, served)
+        return replace(
+            report,
+            wait_seconds=median,
+            wait_low=low,
+            wait_high=high,
+            over_slack=1 - float(over),
+        )
+
+    # --- what is remembered -----------------------------------------------------------------
+
+    def observe(self, view: AdmissionView) -> str | None:
+        """Fit busy periods again where there are more of them."""
+        fits = _fits(view.note)
+        due = {
+            queue: account
+            for queue, account in view.accounts.items()
+            if queue in self._at and _is_due(account.ended, fits.get(queue))
+        }
+        ended = sum(account.ended for account in view.accounts.values())
+        every = _is_due(ended, fits.get(""))
+        if not due and not every:
+            return None
+        made: dict[str, BusyPeriods] = dict(fits)
+        for queue, account in due.items():
+            made[queue] = replace(fitted(account.busy_seconds), samples=account.ended)
+        if every:
+            seconds = [s for each in view.accounts.values() for s in each.busy_seconds]
+            made[""] = replace(fitted(seconds), samples=ended)
+        return _note_of(made)
+
+    def _decision(self, message: str, numbers: dict[str, float]) -> Decision:
+        return Decision(
+            Stage.ADMISSION, self.name, True, ReasonCode.OK, message=message, numbers=numbers
+        )
+
+
+def _of(fits: dict[str, BusyPeriods], queue: str) -> BusyPeriods | None:
+    """Of a queue; where it has too few busy periods, of all."""
+    return fits.get(queue) or fits.get("")
+
+
+def _is_due(ended: int, fit: BusyPeriods | None) -> bool:
+    if fit is None:
+        return ended >= FEW
+    return ended >= max(GROWTH * fit.samples, fit.samples + LEAST_NEW)
+
+
+def _has_room(request: Request, cluster: View) -> Servers:
+    """(S,) whether what is reserved fits."""
+    need = request.reserved(cluster.capabilities)
+    cpu = cluster.cpu_capacity - cluster.cpu_allocated >= need.cpu_millicpus
+    memory = cluster.memory_capacity - cluster.memory_allocated >= need.memory_bytes
+    return np.asarray((cluster.accepting > 0) & cpu & memory)
+
+
+def _note_of(fits: dict[str, BusyPeriods]) -> str:
+    told = {
+        queue: [str(fit.family), list(fit.parameters), fit.samples, fit.distance]
+        for queue, fit in sorted(fits.items())
+    }
+    return json.dumps({"fits": told}, separators=(",", ":"))
+
+
+@lru_cache(maxsize=8)
+def _fits(note: str) -> dict[str, BusyPeriods]:
+    """By queue; ``""`` = of all together. Not to be changed."""
+    if not note:
+        return {}
+    told: dict[str, list[Any]] = json.loads(note)["fits"]
+    return {
+        queue: BusyPeriods(Family(family), tuple(parameters), samples, distance)
+        for queue, (family, parameters, samples, distance) in told.items()
+    }

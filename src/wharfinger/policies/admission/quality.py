@@ -1,0 +1,79 @@
+"""Resource quality: of what a workload needs, and of what a server has left.
+
+Source: ARQ, equation 1, with the interference that is tolerated as well as that which is caused
+(dissertation 6.3.1 defines a workload's by the one, a server's by the other).
+"""
+
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.core.seams.contention import Array
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.profile import Classification
+from wharfinger.model.view import View
+
+FULL = 100.0
+"""The highest score."""
+
+
+class QualityMeasure(StrEnum):
+    """What counts for resource quality."""
+
+    BOTH = "both"
+    """What is caused, and what is not tolerated."""
+    CAUSED = "caused"
+    """What is caused alone, as Paragon (TOCS) 4.1 prints it."""
+
+
+class Ranges(StrEnum):
+    """How the range of qualities is divided."""
+
+    EQUAL = "equal"
+    """Into ranges of one width, as published."""
+    QUANTILE = "quantile"
+    """So that equally many servers lie in each, as they are now."""
+
+
+def demand(classification: Classification, measure: QualityMeasure) -> float:
+    """The quality that a workload needs, from 0 to 1; sources that are unknown need none."""
+    wanted = sum(min(each.mean, FULL) for each in classification.caused.values())
+    if measure is QualityMeasure.BOTH:
+        tolerated = classification.tolerated.values()
+        wanted += sum(FULL - min(each.mean, FULL) for each in tolerated)
+        wanted /= 2
+    return max(0.0, wanted / (FULL * len(SharedResource)))
+
+
+def qualities(view: View, measure: QualityMeasure) -> Array | None:
+    """(S,) of each server with its residents, from 0 to 1; ``None`` = no scores are known."""
+    servers = len(view.names)
+    scores = None if view.contention is None else view.contention.score_columns(servers)
+    if scores is None:
+        return None
+    left = (FULL - np.minimum(scores.caused, FULL)).mean(axis=0)
+    if measure is QualityMeasure.BOTH:
+        left = (left + np.clip(scores.tolerated, 0.0, FULL).mean(axis=0)) / 2
+    return np.asarray(left / FULL)
+
+
+def edges(queues: int, ranges: Ranges, of_servers: Array) -> Array:
+    """(queues - 1,) where one range ends and the next begins, ascending.
+
+    >>> edges(4, Ranges.EQUAL, np.ones(3)).tolist()
+    [0.25, 0.5, 0.75]
+    """
+    inner = np.arange(1, queues) / queues
+    if ranges is Ranges.EQUAL or not of_servers.size:
+        return inner
+    return np.quantile(of_servers, inner)
+
+
+def class_of(quality: Array, between: Array) -> NDArray[np.intp]:
+    """The range in which each quality lies: 0 is the lowest.
+
+    >>> class_of(np.array([0.0, 0.25, 1.0]), np.array([0.25, 0.5, 0.75])).tolist()
+    [0, 1, 3]
+    """
+    return np.asarray(np.searchsorted(between, quality, side="right"))

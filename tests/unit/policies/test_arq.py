@@ -1,0 +1,315 @@
+"""ARQ: classes, slack, switching, pools and what is expected of a queue."""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.cluster import workload
+from wharfinger.contention.combined import Combined
+from wharfinger.core.seams.admission import AdmissionView
+from wharfinger.core.seams.contention import Resident
+from wharfinger.core.seams.verdicts import Divert
+from wharfinger.errors import InvalidInput
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.profile import Classification, Estimate
+from wharfinger.model.queue_accounts import QueueAccount
+from wharfinger.model.view import Request, View
+from wharfinger.model.workload import Target, Workload, WorkloadType
+from wharfinger.policies.admission.arq import ANY, Arq, ArqSettings, Higher, Order
+from wharfinger.policies.admission.fifo import BEST_EFFORT
+from wharfinger.policies.admission.quality import QualityMeasure, Ranges, demand, qualities
+from wharfinger.policies.admission.stability import load_factors, traffic
+from wharfinger.policies.admission.switching import Objective, switch_after
+from wharfinger.policies.registry import make_policy
+from wharfinger.testing.policy import make_view
+
+
+def scores(tolerated: float, caused: float) -> Classification:
+    """The same of every source."""
+    return Classification(
+        "test",
+        "1",
+        tolerated={source: Estimate(tolerated, 1.0) for source in SharedResource},
+        caused={source: Estimate(caused, 1.0) for source in SharedResource},
+    )
+
+
+def cluster(*residents: Classification | None) -> View:
+    """Servers of 4 CPUs, each with one resident, or none."""
+    made = make_view(Random(0), len(residents))
+    table = Combined().table()
+    for row, each in enumerate(residents):
+        there = [Resident(f"r{row}", row, each, False, 0.05)] if each else []
+        table.put(row, "usual", there)
+    count = len(residents)
+    return replace(
+        made,
+        accepting=np.ones(count, dtype=np.uint8),
+        cpu_capacity=np.full(count, 4000),
+        cpu_allocated=np.full(count, 1000),
+        memory_capacity=np.full(count, 2**34),
+        memory_allocated=np.zeros(count, dtype=np.int64),
+        contention=table,
+    )
+
+
+def wanted(**fields: Any) -> Workload:
+    """Runs for 1,000 s, and tolerates 5% more."""
+    made = replace(workload("w"), target=Target(rate_per_second=10.0), expected_seconds=1000.0)
+    return replace(made, **fields)
+
+
+def asked(classification: Classification | None, waited: float = 0.0, **fields: Any) -> Request:
+    return Request(wanted(**fields), classification=classification, waited_seconds=waited)
+
+
+def seen(view: View, waiting: dict[str, int] | None = None, **fields: Any) -> AdmissionView:
+    return AdmissionView(view, waiting or {}, 5000.0, **fields)
+
+
+EMPTY = cluster(None, None)
+
+
+def test_quality_is_what_is_caused_and_not_tolerated_of_all_sources() -> None:
+    assert demand(scores(60, 20), QualityMeasure.BOTH) == pytest.approx(0.3)
+    assert demand(scores(60, 20), QualityMeasure.CAUSED) == pytest.approx(0.2)
+    assert demand(Classification("test", "1"), QualityMeasure.BOTH) == 0.0
+    view = cluster(None, scores(60, 20), scores(10, 90))
+    assert qualities(view, QualityMeasure.BOTH) == pytest.approx([1.0, 0.7, 0.1])
+    assert qualities(view, QualityMeasure.CAUSED) == pytest.approx([1.0, 0.8, 0.1])
+    assert qualities(replace(view, contention=None), QualityMeasure.BOTH) is None
+
+
+@pytest.mark.parametrize(
+    ("tolerated", "caused", "queue"),
+    [(100, 0, "class-1"), (60, 20, "class-4"), (0, 100, "class-10"), (5, 100, "class-10")],
+)
+def test_a_workload_waits_in_the_class_of_its_demand(
+    tolerated: float, caused: float, queue: str
+) -> None:
+    answer = Arq().enqueue(asked(scores(tolerated, caused)), seen(EMPTY))
+    assert answer.queue == queue
+    assert answer.decision is not None
+    assert f"class {queue.partition('-')[2]} of 10" in answer.decision.message
+
+
+@pytest.mark.parametrize(
+    ("request_", "why"),
+    [
+        (asked(None), "no scores"),
+        (asked(scores(60, 20), waited=60.0), "its tolerance of 5% lets it wait for 50s, and"),
+        (asked(scores(60, 20), expected_seconds=None), "it is not known how long it takes"),
+        (asked(scores(60, 20), target=None), "nothing says how long it may wait"),
+        (
+            asked(scores(60, 20), type=WorkloadType.LATENCY_CRITICAL),
+            "nothing says how long it may wait",
+        ),
+        (asked(scores(60, 20), waiting_seconds=0.0), "its manifest lets it wait for 0s"),
+    ],
+)
+def test_who_has_no_slack_may_take_any_server_at_once(request_: Request, why: str) -> None:
+    answer = Arq().enqueue(request_, seen(EMPTY))
+    assert (answer.queue, answer.review_at) == (ANY, None)
+    assert answer.decision is not None
+    assert why in answer.decision.message
+
+
+@pytest.mark.parametrize(
+    ("fields", "limit"),
+    [
+        ({}, 50.0),
+        ({"tolerance": 0.2}, 200.0),
+        ({"waiting_seconds": 30.0}, 30.0),
+        ({"target": Target(completion_seconds=1600.0)}, 600.0),
+        ({"target": Target(completion_seconds=1010.0)}, 50.0),
+    ],
+)
+def test_nobody_waits_beyond_its_slack(fields: dict[str, Any], limit: float) -> None:
+    """Waiting in one class after another it reaches the queue for any server in time."""
+    arq, now, queue, hops = Arq(), 5000.0, "", 0
+    verdict: Any = arq.enqueue(asked(scores(20, 60), **fields), seen(EMPTY))
+    while verdict.queue != ANY:
+        assert verdict.queue != queue
+        queue, now, hops = verdict.queue, verdict.review_at, hops + 1
+        view = replace(seen(EMPTY), now=now)
+        verdict = arq.review(asked(scores(20, 60), waited=now - 5000.0, **fields), queue, view)
+        assert isinstance(verdict, Divert)
+    assert now - 5000.0 == pytest.approx(limit, abs=0.01)
+    assert hops > 1, "where nothing is known, each class gets its part"
+    late = asked(scores(20, 60), waited=limit + 1, **fields)
+    assert not arq.servers(late, "class-8", seen(EMPTY)), "even if it were not reviewed"
+
+
+def test_a_workload_takes_servers_of_its_class_and_better_ones() -> None:
+    view = cluster(None, scores(60, 20), scores(10, 90), None)
+    (good,) = Arq().servers(asked(scores(60, 40)), "class-5", seen(view))
+    assert good.tolist() == [True, True, False, True]
+    assert not Arq().servers(asked(scores(60, 40)), "class-1", seen(view)), "all are good enough"
+
+
+def test_as_published_higher_classes_are_taken_only_where_nobody_waits_for_them() -> None:
+    arq = Arq(ArqSettings(higher=Higher.EMPTY))
+    view, question = cluster(None, scores(60, 20), scores(10, 90), None), asked(scores(60, 40))
+    tiers = [each.tolist() for each in arq.servers(question, "class-5", seen(view))]
+    assert tiers == [[False, True, False, False], [True, False, False, True]]
+    waits = {"class-9": 1}
+    tiers = [each.tolist() for each in arq.servers(question, "class-5", seen(view, waits))]
+    assert tiers == [[False, True, False, False]]
+    waits = {"class-6": 1}
+    (none,) = arq.servers(question, "class-5", seen(view, waits))
+    assert not none.any(), "none of its own, and the next is waited for"
+
+
+@pytest.mark.parametrize("again", [{"restarted": True}, {"excluded": frozenset({0})}])
+def test_what_is_started_again_may_take_any_server(again: dict[str, Any]) -> None:
+    question = replace(asked(scores(10, 90)), **again)
+    assert not Arq().servers(question, "class-9", seen(cluster(scores(10, 90))))
+
+
+def test_by_quantiles_equally_many_servers_are_in_each_class() -> None:
+    arq = Arq(ArqSettings(queues=3, ranges=Ranges.QUANTILE))
+    view = cluster(*(scores(100 - each, each) for each in (90, 80, 30, 20, 10, 0)))
+    counts = [arq.report(f"class-{at}", seen(view)).servers for at in (1, 2, 3)]
+    assert counts == [2, 2, 2]
+
+
+def test_the_shortest_is_served_first_where_that_is_asked_for() -> None:
+    arq = Arq(ArqSettings(order=Order.SHORTEST))
+    assert arq.enqueue(asked(scores(60, 20)), seen(EMPTY)).rank == 1000.0
+    assert Arq().enqueue(asked(scores(60, 20)), seen(EMPTY)).rank == 0.0
+
+
+def account(ended: int, placed: int, busy_seconds: float = 100.0) -> QueueAccount:
+    made, draws = QueueAccount(), np.random.default_rng(3)
+    for at in range(ended):
+        began = 5000.0 - 10.0 * (ended - at)
+        made.arrive(began)
+        made.place(f"e{at}", began)
+        made.end(f"e{at}", began + float(draws.exponential(busy_seconds)), has_run=True)
+    for at in range(placed):
+        made.place(f"p{at}", 5000.0 - 10.0 * at)
+    return made
+
+
+def test_busy_periods_are_fitted_when_there_are_enough_and_again_when_there_are_more() -> None:
+    arq, accounts = Arq(), {"class-4": account(19, 5)}
+    assert arq.observe(seen(EMPTY, accounts=accounts)) is None
+    accounts["class-4"] = account(40, 5)
+    note = arq.observe(seen(EMPTY, accounts=accounts))
+    assert note is not None
+    assert arq.observe(seen(EMPTY, accounts=accounts, note=note)) is None
+    accounts["class-4"] = account(61, 5)
+    assert arq.observe(seen(EMPTY, accounts=accounts, note=note)) not in (None, note)
+
+
+def test_the_wait_that_is_told_is_that_of_the_position() -> None:
+    arq, accounts = Arq(), {"class-4": account(100, 10)}
+    note = arq.observe(seen(EMPTY, accounts=accounts))
+    assert note is not None
+    told = [
+        arq.enqueue(
+            asked(scores(60, 20)), seen(EMPTY, {"class-4": before}, accounts=accounts, note=note)
+        )
+        for before in (0, 3, 9)
+    ]
+    over = [each.decision.numbers["wait_over_slack_probability"] for each in told if each.decision]
+    # Ten that stay busy for 100 s on average, over 50 s.
+    assert over[0] == pytest.approx(np.exp(-10 * 50 / 100), abs=0.02)
+    assert over == sorted(over)
+    assert over[2] > 0.95
+    report = arq.report("class-4", seen(EMPTY, {"class-4": 3}, accounts=accounts, note=note))
+    assert report.wait_low is not None
+    assert report.wait_seconds is not None
+    assert 0 < report.wait_low < report.wait_seconds < 100
+    # One comes each 10 s and stays for 100: ten servers, so they are just enough.
+    assert report.load == pytest.approx(1.0, abs=0.3)
+
+
+def test_one_whose_length_nobody_knows_takes_as_long_as_others() -> None:
+    arq, accounts = Arq(), {"class-4": account(100, 10)}
+    note = arq.observe(seen(EMPTY, accounts=accounts))
+    assert note is not None
+    question = asked(scores(60, 20), expected_seconds=None)
+    answer = arq.enqueue(question, seen(EMPTY, accounts=accounts, note=note))
+    assert answer.queue == "class-4"
+    assert answer.decision is not None
+    assert answer.decision.numbers["slack_seconds"] == pytest.approx(0.05 * 70, rel=0.3)
+
+
+def test_best_effort_work_has_its_own_queue() -> None:
+    question = asked(None, type=WorkloadType.BEST_EFFORT, target=None)
+    assert Arq().enqueue(question, seen(EMPTY)).queue == BEST_EFFORT
+    assert Arq().review(question, BEST_EFFORT, seen(EMPTY)) is None
+    assert not Arq().servers(question, BEST_EFFORT, seen(EMPTY))
+
+
+def test_with_one_queue_nothing_is_waited_for_but_room() -> None:
+    arq = Arq(ArqSettings(queues=1))
+    assert arq.queues == (ANY, BEST_EFFORT)
+    assert arq.enqueue(asked(scores(60, 20)), seen(EMPTY)).queue == ANY
+
+
+@pytest.mark.parametrize("spec", ["arq[queues=0]", "arq[queues=101]", "arq[ranges=round]"])
+def test_settings_out_of_range_are_refused(spec: str) -> None:
+    with pytest.raises(InvalidInput):
+        make_policy("paragon", admission=spec)
+
+
+# --- equation 2 ------------------------------------------------------------------------------
+
+TIMES = np.linspace(0, 100, 101)
+
+
+def test_where_the_lower_queue_serves_as_soon_it_is_turned_to_late() -> None:
+    alike = 1 - np.exp(-TIMES / 50)
+    late = switch_after(TIMES, alike, alike, (0.9, 0.2), 2100)
+    soon = switch_after(TIMES, alike, alike, (0.9, 0.89), 2100)
+    assert late is not None
+    assert soon is not None
+    assert late > soon > 0
+
+
+def test_a_queue_that_serves_nobody_is_left_at_once() -> None:
+    serves = 1 - np.exp(-TIMES / 50)
+    assert switch_after(TIMES, 0 * serves, serves, (0.9, 0.2), 2100) == 0
+    assert switch_after(TIMES, serves, 0 * serves, (0.9, 0.2), 2100) == pytest.approx(100)
+    assert switch_after(TIMES, 0 * serves, 0 * serves, (0.9, 0.2), 2100) is None
+
+
+def test_the_switch_is_the_best_of_all() -> None:
+    own, other = 1 - np.exp(-TIMES / 80), 1 - np.exp(-TIMES / 10)
+    at = switch_after(TIMES, own, other, (0.9, 0.6), 2100)
+
+    def value(step: int) -> float:
+        first = own[step] * 0.9 * (2100 - TIMES[step])
+        return float(first + (1 - own[step]) * other[100 - step] * 0.6 * 2000)
+
+    assert at == max(range(101), key=value)
+
+
+def test_as_printed_the_better_queue_is_waited_in() -> None:
+    own, other = 1 - np.exp(-TIMES / 80), 1 - np.exp(-TIMES / 10)
+    assert switch_after(TIMES, own, other, (0.9, 0.6), 2100, Objective.MAX) == 100
+    assert switch_after(TIMES, own, other, (0.7, 0.6), 2100, Objective.MAX) == 0
+
+
+# --- stability -------------------------------------------------------------------------------
+
+
+def test_what_is_diverted_adds_to_the_traffic_of_where_it_goes() -> None:
+    routing = np.array([[0, 0.5, 0], [0, 0, 0.2], [0, 0, 0]])
+    assert traffic(np.array([1.0, 2.0, 0.0]), routing) == pytest.approx([1.0, 2.5, 0.5])
+
+
+def test_a_queue_that_gets_more_than_its_servers_can_do_has_a_load_beyond_one() -> None:
+    fed = QueueAccount(arrived=[0.0, 10.0, 20.0], entered=3)
+    diverting = QueueAccount(arrived=[0.0, 10.0, 20.0], entered=3, diverted={"b": 3})
+    loads = load_factors(
+        ("a", "b", "c"), {"a": diverting, "b": fed}, {"a": 20.0, "b": 20.0}, {"a": 1, "b": 3}, 20.0
+    )
+    assert loads["a"] == pytest.approx(0.1 * 0.25 * 20)
+    assert loads["b"] == pytest.approx(0.1 * 1.75 * 20 / 3)
+    assert "c" not in loads
