@@ -1,5 +1,7 @@
 """The examples do what they say, as a new user runs them."""
 
+import json
+import os
 import socket
 from pathlib import Path
 
@@ -76,5 +78,27 @@ def test_paragon_profiles_those_that_are_not_short(tmp_path: Path) -> None:
         assert "measured" in live.run("explain", "stream-a")
         live.run("delete", "stream-a", "stream-b", "compute")
         live.wait_for_all()
+    finally:
+        live.kill()
+
+
+def test_the_third_waits_in_its_class_and_then_for_any_server(tmp_path: Path) -> None:
+    cpu = sorted(os.sched_getaffinity(0))[0]
+    options = ("--policy", "paragon", "--admission", "arq", "--servers", f"one={cpu}")
+    live = LiveManager(tmp_path / "state", *options)
+    live.start()
+
+    def waits_in(queue: str) -> bool:
+        found = json.loads(live.run("get", "queues", "-o", "json"))
+        return any(each["first"] == "third" and each["name"].startswith(queue) for each in found)
+
+    try:
+        live.run("submit", "-f", str(EXAMPLES / "arq.yaml"))
+        wait_until(lambda: waits_in("class-"))
+        wait_until(lambda: waits_in("any"), 40)
+        assert live.workloads()["third"]["phase"] == "queued"
+        ended = live.wait_for_all(timeout_seconds=150)
+        assert {name: w["phase"] for name, w in ended.items()} == dict.fromkeys(ended, "completed")
+        assert ended["third"]["wait_seconds"] > 30
     finally:
         live.kill()

@@ -195,9 +195,11 @@ def _waits(waiting: Record) -> list[str]:
         message = fmt.words(waiting["first_message"])
         why = f", which waits because {message}" if message else ""
         line = f"ahead of it: {waiting['position'] - 1}, the first is {waiting['first']}{why}"
-    later = waiting["not_before"]
-    retry = [f"it is not started before {fmt.clock(later)}"] if later else []
-    return list(map(printable, [line, *retry]))
+    later, review, queued = (waiting[key] for key in ("not_before", "review_at", "queue_message"))
+    more = [f"{waiting['queue']}: {fmt.words(queued)}"] if queued else []
+    more += [f"its queue is decided again at {fmt.clock(review)}"] if review else []
+    more += [f"it is not started before {fmt.clock(later)}"] if later else []
+    return list(map(printable, [line, *more]))
 
 
 def _now(decision: Record, explanation: Record) -> str:

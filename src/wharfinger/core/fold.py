@@ -30,6 +30,7 @@ from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Performance
 from wharfinger.model.profile import Measurements
+from wharfinger.model.queue_accounts import DEMAND
 from wharfinger.model.workload import Target
 
 MINUTE_SECONDS = 60.0
@@ -240,7 +241,8 @@ def _measured_as(cluster: ClusterState, record: WorkloadRecord, like: str) -> No
 def _queued(cluster: ClusterState, time: float, event: ev.WorkloadQueued) -> None:
     record = cluster.decided(time, event.name, event.decision)
     record.queue, record.rank = event.queue, event.rank
-    cluster.state.account(event.queue).arrive(time)
+    demand = event.decision.numbers.get(DEMAND) if event.decision else None
+    cluster.state.account(event.queue).arrive(time, demand)
     cluster.move(time, record, Trigger.ENQUEUE)
     cluster.review_at(record, event.review_at)
 

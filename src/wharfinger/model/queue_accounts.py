@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 KEPT = 256
 """So many of the newest arrivals and busy periods of a queue are kept."""
+DEMAND = "demand"
+"""Among a decision's numbers: the resource quality that the workload needs."""
 
 
 @dataclass(slots=True)
@@ -15,6 +17,7 @@ class QueueAccount:
 
     Attributes:
         arrived: When workloads came from outside, the newest last.
+        demands: The resource quality that these needed, where their admission said so.
         diverted: How many left for each other queue, by its name.
         entered: How many came, from outside and from other queues.
         ended: How many busy periods have ended.
@@ -23,16 +26,19 @@ class QueueAccount:
     """
 
     arrived: list[float] = field(default_factory=list)
+    demands: list[float] = field(default_factory=list)
     diverted: dict[str, int] = field(default_factory=dict)
     entered: int = 0
     ended: int = 0
     busy_seconds: list[float] = field(default_factory=list)
     placed: dict[str, float] = field(default_factory=dict)
 
-    def arrive(self, time: float) -> None:
+    def arrive(self, time: float, demand: float | None = None) -> None:
         """One comes from outside."""
         self.entered += 1
         _keep(self.arrived, time)
+        if demand is not None:
+            _keep(self.demands, demand)
 
     def place(self, name: str, time: float) -> None:
         """One of it gets its servers."""

@@ -67,6 +67,10 @@ class WaitingModel(ApiModel):
     queue: str
     position: int = Field(description="1 = first in its queue.")
     length: int
+    queue_message: str = Field(
+        description="Why its admission put it there, and for how long; may be empty."
+    )
+    review_at: Timestamp | None = Field(description="When its admission looks at it again.")
     first: str = Field(description="The first in its queue.")
     first_message: str = Field(description="Why the first one waits; may be empty.")
     not_before: Timestamp | None = Field(description="Not before, as a start failed.")
@@ -150,6 +154,12 @@ def _need(record: WorkloadRecord, now: float, quota_period_seconds: float) -> li
 
 def _waiting(manager: Core, record: WorkloadRecord, now: float) -> WaitingModel:
     queue = waiting_by_queue(manager)[record.queue]
+    # The first decision admitted it, before there was a queue.
+    queued = [
+        timed.decision.message
+        for timed in record.decisions[1:]
+        if timed.decision.stage is Stage.ADMISSION and timed.decision.accepted
+    ]
     previews = [
         made
         for made in manager.preview(record.workload, now)
@@ -160,6 +170,7 @@ def _waiting(manager: Core, record: WorkloadRecord, now: float) -> WaitingModel:
         record,
         position=queue.index(record) + 1,
         length=len(queue),
+        queue_message=queued[-1] if queued else "",
         first=queue[0].name,
         first_message=queue[0].message,
         unsettled_by=[

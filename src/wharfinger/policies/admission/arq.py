@@ -21,7 +21,7 @@ from wharfinger.core.seams.contention import Array
 from wharfinger.core.seams.verdicts import Admit, Divert
 from wharfinger.errors import InvalidInput
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
-from wharfinger.model.queue_accounts import QueueAccount
+from wharfinger.model.queue_accounts import DEMAND, QueueAccount
 from wharfinger.model.units import format_duration
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import WorkloadType
@@ -86,6 +86,8 @@ class ArqSettings(FifoSettings):
     """Settings of ``arq``.
 
     Attributes:
+        max_waiting: Most workloads that wait, in all queues together.
+        backfill: How many behind a blocked one are tried ahead of it in a step; 0 = none.
         queues: How many classes; 1 = one queue that waits for nothing but room.
         ranges: How the range of qualities is divided: ``equal`` or ``quantile``.
         quality: What counts: ``both``, or ``caused`` interference alone.
@@ -139,7 +141,7 @@ class Arq(Fifo):
         if request.workload.best_effort:
             return Admit(queue=BEST_EFFORT)
         slack = self._slack(request, view)
-        between = self._edges(view.cluster) if self._classes else None
+        between = self._classes_begin(view) if self._classes else None
         classification = request.classification
         if between is None or classification is None or slack.left_seconds <= LEAST_WAIT:
             why = slack.why if between is not None and classification is not None else "no scores"
@@ -153,7 +155,7 @@ class Arq(Fifo):
         told = replace(
             decision,
             message=f"{message}; {decision.message}",
-            numbers={"demand": needs, **decision.numbers},
+            numbers={DEMAND: needs, **decision.numbers},
         )
         return Admit(told, queue, review_at, self._rank(slack))
 
@@ -164,8 +166,7 @@ class Arq(Fifo):
             return None
         slack = self._slack(request, view)
         if at == 0 or slack.left_seconds <= LEAST_WAIT:
-            waited = format_duration(round(request.waited_seconds, 1))
-            message = f"it has waited for {waited}, and may take any server now: {slack.why}"
+            message = f"it may take any server now: {slack.why}"
             return Divert(ANY, self._decision(message, {"slack_seconds": slack.left_seconds}))
         below, name = at - 1, self._classes[at - 1]
         decision, review_at = self._waiting(below, slack, view, view.waiting.get(name, 0))
@@ -236,26 +237,27 @@ class Arq(Fifo):
         stated = expected_seconds(request.workload, request.measurements)
         if stated is not None:
             return stated
-        every = _fits(view.note).get("")
+        every = _noted(view.note).fits.get("")
         return None if every is None else every.median()
 
     # --- pools ------------------------------------------------------------------------------
 
-    def _edges(self, cluster: View) -> Array | None:
-        """Where the classes begin; ``None`` = no server's quality is known."""
-        of_servers = qualities(cluster, self.settings.quality)
-        if of_servers is None or not of_servers.size:
+    def _classes_begin(self, view: AdmissionView) -> Array | None:
+        """Where the classes of workloads begin; ``None`` = no server's quality is known."""
+        if qualities(view.cluster, self.settings.quality) is None:
             return None
-        accepting = of_servers[cluster.accepting > 0]
-        return edges(len(self._classes), self.settings.ranges, accepting)
+        begin = _noted(view.note).edges
+        if self.settings.ranges is Ranges.QUANTILE and len(begin) == len(self._classes) - 1:
+            return np.array(begin)
+        return edges(len(self._classes), Ranges.EQUAL, np.zeros(0))
 
     def _pools(self, cluster: View) -> NDArray[np.intp] | None:
         """(S,) the class of each server, as it is now."""
         of_servers = qualities(cluster, self.settings.quality)
-        between = self._edges(cluster)
-        if of_servers is None or between is None:
+        if of_servers is None:
             return None
-        return class_of(of_servers, between)
+        accepting = of_servers[cluster.accepting > 0]
+        return class_of(of_servers, edges(len(self._classes), self.settings.ranges, accepting))
 
     def servers(self, request: Request, queue: str, view: AdmissionView) -> Sequence[Servers]:
         """Those of its class and of higher ones, as ``higher`` says."""
@@ -290,7 +292,7 @@ class Arq(Fifo):
     def _free(self, at: int, position: int, times: Array, view: AdmissionView) -> Array:
         """Probability that the one in this position of a class is served within each time."""
         queue = self._classes[at]
-        account, fits = view.accounts.get(queue), _fits(view.note)
+        account, fits = view.accounts.get(queue), _noted(view.note).fits
         busy = _of(fits, queue)
         if account is None or busy is None:
             return np.zeros(len(times))
@@ -303,7 +305,7 @@ class Arq(Fifo):
         pools = None if at is None else self._pools(view.cluster)
         if at is None or pools is None:
             return QueueReport()
-        cluster, fits = view.cluster, _fits(view.note)
+        cluster, fits = view.cluster, _noted(view.note).fits
         mine = (pools == at) & (cluster.accepting > 0)
         free = int((mine & (cluster.cpu_allocated < cluster.cpu_capacity)).sum())
         account = view.accounts.get(queue, QueueAccount())
@@ -337,8 +339,8 @@ class Arq(Fifo):
     # --- what is remembered -----------------------------------------------------------------
 
     def observe(self, view: AdmissionView) -> str | None:
-        """Fit busy periods again where there are more of them."""
-        fits = _fits(view.note)
+        """Fit busy periods again where there are more of them, and the classes with them."""
+        fits = _noted(view.note).fits
         due = {
             queue: account
             for queue, account in view.accounts.items()
@@ -349,12 +351,16 @@ class Arq(Fifo):
         if not due and not every:
             return None
         made: dict[str, BusyPeriods] = dict(fits)
+        demands = np.array([one for each in view.accounts.values() for one in each.demands])
         for queue, account in due.items():
             made[queue] = replace(fitted(account.busy_seconds), samples=account.ended)
         if every:
             seconds = [s for each in view.accounts.values() for s in each.busy_seconds]
             made[""] = replace(fitted(seconds), samples=ended)
-        return _note_of(made)
+        begin: Sequence[float] = ()
+        if self._classes and self.settings.ranges is Ranges.QUANTILE and len(demands) >= FEW:
+            begin = edges(len(self._classes), Ranges.QUANTILE, demands).tolist()
+        return _note_of(made, begin)
 
     def _decision(self, message: str, numbers: dict[str, float]) -> Decision:
         return Decision(
@@ -381,21 +387,30 @@ def _has_room(request: Request, cluster: View) -> Servers:
     return np.asarray((cluster.accepting > 0) & cpu & memory)
 
 
-def _note_of(fits: dict[str, BusyPeriods]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """What it remembers: busy periods by queue (``""`` = of all), and where classes begin."""
+
+    fits: dict[str, BusyPeriods]
+    edges: tuple[float, ...] = ()
+
+
+def _note_of(fits: dict[str, BusyPeriods], begin: Sequence[float]) -> str:
     told = {
         queue: [str(fit.family), list(fit.parameters), fit.samples, fit.distance]
         for queue, fit in sorted(fits.items())
     }
-    return json.dumps({"fits": told}, separators=(",", ":"))
+    return json.dumps({"fits": told, "edges": list(begin)}, separators=(",", ":"))
 
 
 @lru_cache(maxsize=8)
-def _fits(note: str) -> dict[str, BusyPeriods]:
-    """By queue; ``""`` = of all together. Not to be changed."""
+def _noted(note: str) -> _Noted:
+    """Not to be changed."""
     if not note:
-        return {}
-    told: dict[str, list[Any]] = json.loads(note)["fits"]
-    return {
+        return _Noted({})
+    told: dict[str, Any] = json.loads(note)
+    fits = {
         queue: BusyPeriods(Family(family), tuple(parameters), samples, distance)
-        for queue, (family, parameters, samples, distance) in told.items()
+        for queue, (family, parameters, samples, distance) in told["fits"].items()
     }
+    return _Noted(fits, tuple(told["edges"]))

@@ -33,7 +33,7 @@ class Ranges(StrEnum):
     EQUAL = "equal"
     """Into ranges of one width, as published."""
     QUANTILE = "quantile"
-    """So that equally many servers lie in each, as they are now."""
+    """So that equally many workloads are in each class, and equally many servers in each pool."""
 
 
 def demand(classification: Classification, measure: QualityMeasure) -> float:
@@ -58,16 +58,18 @@ def qualities(view: View, measure: QualityMeasure) -> Array | None:
     return np.asarray(left / FULL)
 
 
-def edges(queues: int, ranges: Ranges, of_servers: Array) -> Array:
+def edges(queues: int, ranges: Ranges, found: Array) -> Array:
     """(queues - 1,) where one range ends and the next begins, ascending.
+
+    ``found`` are the qualities of which equally many are to be in each range.
 
     >>> edges(4, Ranges.EQUAL, np.ones(3)).tolist()
     [0.25, 0.5, 0.75]
     """
     inner = np.arange(1, queues) / queues
-    if ranges is Ranges.EQUAL or not of_servers.size:
+    if ranges is Ranges.EQUAL or not found.size:
         return inner
-    return np.quantile(of_servers, inner)
+    return np.quantile(found, inner)
 
 
 def class_of(quality: Array, between: Array) -> NDArray[np.intp]:

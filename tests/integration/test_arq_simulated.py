@@ -1,0 +1,94 @@
+"""ARQ in simulations: no wait beyond the slack, nobody lost, and the same decisions again."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wharfinger.core import events as ev
+from wharfinger.model.decisions import ReasonCode
+from wharfinger.policies.admission.arq import ANY
+from wharfinger.simulator.results.recording import read_recording
+from wharfinger.simulator.run import RunSpec, prepare, replay_recording
+
+POLICY = "paragon[placement.sources=2]"
+ADMISSIONS = (
+    "arq",
+    "arq[higher=empty]",
+    "arq[higher=empty,ranges=quantile,queues=3,order=shortest]",
+    "arq[higher=empty,quality=caused,objective=max,ranges=quantile]",
+)
+AT_ONCE = 1e-6
+"""Seconds by which a review may be late."""
+
+
+def recorded(admission: str, file: Path) -> Any:
+    """A cluster that is too small for what comes."""
+    spec = RunSpec(
+        "paragon-local-oversubscribed",
+        POLICY,
+        admission=admission,
+        seed=2,
+        workloads=60,
+        record=file,
+    )
+    return prepare(spec).run()
+
+
+@pytest.mark.parametrize("admission", ADMISSIONS)
+def test_nobody_waits_in_a_class_beyond_its_slack_and_nobody_is_lost(
+    admission: str, tmp_path: Path
+) -> None:
+    outcome = recorded(admission, tmp_path / "run.jsonl")
+    assert Counter(fate.end for fate in outcome.fates)["unfinished"] == 0
+    ends: dict[str, float] = {}  # by workload in a class: the end of its slack
+    waits: dict[str, str] = {}
+    seen: Counter[str] = Counter()
+    for entry in read_recording(tmp_path / "run.jsonl")[1]:
+        for name, end in ends.items():
+            assert entry.time <= end + AT_ONCE, f"{name} waits beyond its slack"
+        match entry.event:
+            case ev.WorkloadQueued(name, queue, decision) | ev.WorkloadDiverted(
+                name, queue, decision
+            ):
+                assert waits.get(name) != queue
+                waits[name] = queue
+                ends.pop(name, None)
+                if queue != ANY:
+                    assert decision is not None
+                    ends[name] = entry.time + decision.numbers["slack_seconds"]
+                seen[type(entry.event).__name__] += 1
+            case ev.WorkloadDeferred(name, decision) if waits.get(name) == ANY:
+                # It may take any server, so that it waits for room alone.
+                assert decision.reason is not ReasonCode.WAITS_FOR_QUALITY
+            case ev.WorkloadPlaced(name):
+                waits.pop(name, None)
+                ends.pop(name, None)
+    assert seen["WorkloadQueued"] == 60
+    assert not waits
+
+
+@pytest.mark.parametrize("admission", ADMISSIONS)
+def test_a_run_is_decided_again_as_it_was(admission: str, tmp_path: Path) -> None:
+    recorded(admission, tmp_path / "run.jsonl")
+    again = replay_recording(tmp_path / "run.jsonl")
+    assert again.difference is None
+    assert again.workloads == 60
+
+
+def test_some_wait_for_servers_of_their_class_and_are_diverted(tmp_path: Path) -> None:
+    log, admission = tmp_path / "run.jsonl", "arq[ranges=quantile]"
+    scenario = "paragon-ec2-oversubscribed"
+    spec = RunSpec(scenario, POLICY, admission=admission, seed=2, scale=0.012, record=log)
+    outcome = prepare(spec).run()
+    assert Counter(fate.end for fate in outcome.fates)["unfinished"] == 0
+    seen: Counter[str] = Counter()
+    for entry in read_recording(log)[1]:
+        seen[type(entry.event).__name__] += 1
+        if isinstance(entry.event, ev.WorkloadDeferred):
+            seen[entry.event.decision.reason] += 1
+    assert seen["WorkloadDiverted"] > 0
+    assert seen[ReasonCode.WAITS_FOR_QUALITY] > 0
+    assert seen["PolicyNoted"] > 0, "busy periods are fitted as it runs"
+    assert replay_recording(log).difference is None

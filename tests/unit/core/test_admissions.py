@@ -1,0 +1,136 @@
+"""What the core does with an admission's answers: ranks, sets of servers, reviews, accounts."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.support.cluster import Cluster, server, workload
+from wharfinger.core import events as ev
+from wharfinger.core.codec import decode_state
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.pipeline import Core
+from wharfinger.core.seams.admission import AdmissionView, Servers
+from wharfinger.core.seams.verdicts import Admit, Divert
+from wharfinger.core.settings import CoreSettings
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.view import Request
+from wharfinger.policies.admission.fifo import Fifo
+from wharfinger.policies.registry import make_policy
+
+
+class Gate(Fifo):
+    """Those named ``far-…`` may take the last server alone, until they have waited for 10 s.
+
+    A name that ends in a number ranks by it.
+    """
+
+    name = "gate"
+    queues = ("free", "kept")
+
+    def enqueue(self, request: Request, view: AdmissionView) -> Admit:
+        head, _, rank = request.workload.name.rpartition("-")
+        queue, review_at = ("kept", view.now + 10) if head == "far" else ("free", None)
+        return Admit(queue=queue, review_at=review_at, rank=float(rank) if rank.isdigit() else 0)
+
+    def review(self, request: Request, queue: str, view: AdmissionView) -> Divert:
+        told = Decision(Stage.ADMISSION, self.name, True, ReasonCode.OK, f"{view.before} before")
+        return Divert("free", told)
+
+    def servers(self, request: Request, queue: str, view: AdmissionView) -> Sequence[Servers]:
+        if queue == "free":
+            return ()
+        last = np.zeros(len(view.cluster.names), dtype=np.bool_)
+        last[-1:] = True
+        return (last,)
+
+    def blocks(self, reason: ReasonCode) -> bool:
+        return reason is ReasonCode.WAITS_FOR_QUALITY or super().blocks(reason)
+
+
+class GatedCluster(Cluster):
+    def make_manager(self, snapshot: bytes | None) -> Core:
+        policy = replace(make_policy("least-loaded"), admission=Gate())
+        state = None if snapshot is None else decode_state(snapshot)
+        return Core(policy, state=state, settings=CoreSettings(keep_ended=self.keep_ended))
+
+
+@pytest.fixture
+def cluster() -> GatedCluster:
+    made = GatedCluster()
+    made.tell(ev.ServerReported(server("a")), ev.ServerReported(server("b")))
+    made.sync()
+    return made
+
+
+def submit(cluster: Cluster, *names: str, millicpus: int = 2000) -> None:
+    cluster.tell(*(ev.WorkloadSubmitted(workload(name, millicpus)) for name in names))
+
+
+def where(cluster: Cluster, name: str) -> str:
+    placements = cluster.record(name).placements
+    return placements[0].server if placements else ""
+
+
+def end(cluster: Cluster, name: str, after: float = 0.0) -> None:
+    key = cluster.key(name)
+    cluster.tell(ev.StartAccepted(key), ev.WorkloadStarted(key, "h", cluster.now))
+    cluster.now += after
+    cluster.tell(ev.WorkloadFinished(key, 0, None, "completed", 1.0))
+
+
+def test_a_workload_waits_for_its_servers_while_others_have_room(cluster: GatedCluster) -> None:
+    submit(cluster, "large-0", "far-0")
+    assert (where(cluster, "large-0"), where(cluster, "far-0")) == ("a", "b")
+    submit(cluster, "far-1")
+    end(cluster, "large-0")
+    record = cluster.record("far-1")
+    assert record.phase is Phase.QUEUED
+    assert record.deferral is ReasonCode.WAITS_FOR_QUALITY
+    assert "a has, and is for others" in record.message
+    submit(cluster, "far-2", "near")
+    assert cluster.record("far-2").phase is Phase.QUEUED, "it waits behind it"
+    assert where(cluster, "near") == "a", "others do not"
+    assert cluster.replayed().state == cluster.manager.state
+
+
+def test_at_its_review_it_may_take_any(cluster: GatedCluster) -> None:
+    submit(cluster, "far-0", "far-1")
+    cluster.now += 11
+    cluster.tell(ev.TimePassed())
+    assert where(cluster, "far-1") == "a"
+    assert cluster.record("far-1").queue == "free"
+    account = cluster.manager.state.accounts["kept"]
+    assert (account.entered, account.diverted) == (2, {"free": 1})
+    assert cluster.replayed().state == cluster.manager.state
+
+
+def test_a_clock_that_is_set_back_strands_nobody(cluster: GatedCluster) -> None:
+    cluster.now = 10_000.0
+    submit(cluster, "far-0", "far-1")
+    cluster.now = 100.0
+    cluster.tell(ev.TimePassed())
+    assert where(cluster, "far-1") == "a"
+
+
+def test_lower_ranks_are_served_first(cluster: GatedCluster) -> None:
+    submit(cluster, "one", "two")
+    submit(cluster, "job-30", "job-10", "job-20")
+    end(cluster, "one")
+    end(cluster, "two")
+    assert [where(cluster, f"job-{rank}") for rank in (10, 20, 30)] == ["a", "b", ""]
+    assert cluster.replayed(7).state == cluster.manager.state
+
+
+def test_busy_periods_are_from_placement_to_end(cluster: GatedCluster) -> None:
+    cluster.now = 50.0
+    submit(cluster, "one", "two")
+    account = cluster.manager.state.accounts["free"]
+    assert account.placed == {"one": 50.0, "two": 50.0}
+    end(cluster, "one", after=30.0)
+    assert (account.busy_seconds, account.ended) == ([30.0], 1)
+    cluster.tell(ev.StartFailed(cluster.key("two"), "no such program", retryable=False))
+    assert account.ended == 1, "what never ran kept nothing busy"
+    assert "two" not in account.placed or cluster.record("two").on_server
+    assert cluster.replayed(5).state == cluster.manager.state
