@@ -186,8 +186,12 @@ def single_workloads(draw):
     servers = st.just(1) if kind is WorkloadType.SINGLE_NODE else st.integers(1, fields.MAX_SERVERS)
     service = kind is WorkloadType.LATENCY_CRITICAL
     target, expected = draw(targets(kind)), draw(st.none() | durations)
-    if expected is not None and target is not None and target.completion_seconds is not None:
-        expected = min(expected, target.completion_seconds)
+    waiting = draw(st.none() | st.just(0.0) | durations)
+    deadline = None if target is None else target.completion_seconds
+    if expected is not None and deadline is not None:
+        expected = min(expected, deadline)
+    if waiting is not None and deadline is not None and waiting >= deadline:
+        waiting = 0.0
     return Workload(
         name=draw(names),
         type=kind,
@@ -212,4 +216,5 @@ def single_workloads(draw):
         schedule=draw(st.none() | schedules),
         ttl_after_finished_seconds=draw(st.none() | durations),
         on_miss=draw(st.sampled_from(OnMiss)),
+        waiting_seconds=waiting,
     )

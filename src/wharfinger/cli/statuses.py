@@ -16,6 +16,7 @@ _WAITS = {
     "": "its turn",
     "no-servers": "no server",
     "behind-others": "others before it",
+    "waits-for-quality": "a better server",
     "too-large": "too large",
     "queue-full": "queue full",
     "servers-excluded": "it did not start there",

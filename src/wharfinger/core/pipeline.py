@@ -306,9 +306,8 @@ class Core:
         while len(cluster.ended) > self._settings.keep_ended:
             self._record(now, ev.WorkloadForgotten(cluster.ended[0][2]))
         # What the admission remembers of this step.
-        self._note(
-            now, self._admission_key, self.policy.admission.observe(self.admission_view(now))
-        )
+        remembered = self.policy.admission.observe(self.admission_view(now))
+        self._note(now, self._admission_key, remembered)
 
     def _track(self, now: float, event: ev.ServerMeasured) -> None:
         adaptation, samples = self.policy.adaptation, []
@@ -474,8 +473,6 @@ class Core:
             verdict = None
             if record.phase is Phase.QUEUED:
                 request, view = self._residents.request(record, now), self.admission_view(now)
-                before = self._cluster.queues.before(record.queue, entry_of(record))
-                view = replace(view, before=before)
                 verdict = self.policy.admission.review(request, record.queue, view)
             match verdict:
                 case verdicts.Divert(queue, decision, review_at, rank):

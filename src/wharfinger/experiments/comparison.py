@@ -23,7 +23,7 @@ from wharfinger.model.workload import WorkloadType
 from wharfinger.policies.registry import split_spec
 from wharfinger.simulator.policies import ORACLE
 from wharfinger.simulator.results.outcome import JobOutcome, Outcome, Series
-from wharfinger.simulator.run import RunSpec
+from wharfinger.simulator.run import UNDER, RunSpec
 
 Run = Callable[[RunSpec], Outcome]
 """Simulates one run; a module's function."""
@@ -34,10 +34,10 @@ JOB_COLUMNS = ("case", "policy", "seed", *(each.name for each in dataclasses.fie
 class RunGroup:
     """Policies that run on the same draws, and what is kept of their runs.
 
-    ``specs`` differ in policy alone; series are kept of the first seed only, and recorded of others
-    with ``all_series``, for ``derived``. ``ratios`` are of a number to that of another policy with
-    the same seed, by key: the number's key, and the policy. ``fields`` are those
-    of fates whose values are kept, ``derived`` numbers to add to the summary, by module functions.
+    ``specs`` differ in policy and admission; series are kept of the first seed only, and recorded
+    of others with ``all_series``, for ``derived``. ``ratios`` are of a number to that of another
+    policy with the same seed, by key: the number's key, and the policy. ``fields`` are those of
+    fates whose values are kept, ``derived`` numbers to add to the summary, by module functions.
     """
 
     name: str
@@ -145,7 +145,7 @@ def compare(
     kept = iter(parallel.each(_run, tasks, _name, processes, progress))
     found: list[Comparison] = []
     for group in groups:
-        runs = [(spec.policy, [next(kept) for _ in range(repeats)]) for spec in group.specs]
+        runs = [(spec.label, [next(kept) for _ in range(repeats)]) for spec in group.specs]
         found.append(summarise(_with_ratios(_bounded(runs), group.ratios)))
     return found
 
@@ -158,7 +158,9 @@ def _bounded(runs: _Runs) -> _Runs:
 
     So it is an upper bound of all in targets kept, and of those that keep as many in performance.
     """
-    found = next((own for name, own in runs if split_spec(name, "")[0] == ORACLE), [])
+    found = next(
+        (own for name, own in runs if split_spec(name.partition(UNDER)[0], "")[0] == ORACLE), []
+    )
     for at, own in enumerate(found):
         name, best = max(((n, each[at]) for n, each in runs), key=lambda run: _worth(run[1]))
         if _worth(best) > _worth(own):
@@ -198,13 +200,13 @@ class _Task:
 
 def _name(task: _Task) -> str:
     spec = task.spec
-    return f"{Path(spec.scenario).stem} under {spec.policy}, seed {spec.seed}"
+    return f"{Path(spec.scenario).stem} under {spec.label}, seed {spec.seed}"
 
 
 def _run(task: _Task) -> KeptRun:
     outcome = task.run(task.spec)
     if task.fates is not None:
-        head = [task.group.name, task.spec.policy, outcome.seed]
+        head = [task.group.name, task.spec.label, outcome.seed]
         values = ([getattr(fate, name) for name in JOB_COLUMNS[3:]] for fate in outcome.fates)
         write_rows(task.fates, [head + each for each in values])
     kept = kept_of(outcome, task.group)

@@ -316,7 +316,7 @@ def utilization(series: Mapping[str, Series], title: str) -> "Figure":
             )
             axes.grid(visible=False)
             mean = np.average(one.utilization.mean(axis=0), weights=np.diff(one.edges))
-            axes.set_title(f"{name}: {mean:.0%} of CPU used")
+            axes.set_title(f"{_short(name)}: {mean:.0%} of CPU used")
             _server_axis(axes, one.groups)
             axes.patch.set(hatch="////", facecolor="white")  # After the end of the run.
         bar = figure.colorbar(
@@ -345,7 +345,7 @@ def cores(series: Mapping[str, Series], title: str, *, ideal: bool = False) -> "
     most = max(max(needed[name].max(), one.allocated_cpus.max()) for name, one in series.items())
     with _over_time(series, title, 2.1) as (figure, panels, seconds):
         for axes, (name, one) in zip(panels, series.items(), strict=True):
-            axes.set(title=name, ylabel="CPUs", ylim=(0, most * 1.08))
+            axes.set(title=_short(name), ylabel="CPUs", ylim=(0, most * 1.08))
             times = np.repeat(one.edges, 2)[1:-1] / seconds
             used, allocated, required = (
                 np.repeat(each, 2) for each in (one.used_cpus, one.allocated_cpus, needed[name])

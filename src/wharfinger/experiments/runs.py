@@ -20,7 +20,7 @@ from wharfinger.experiments.statistics import CONFIDENCE, MeanInterval
 from wharfinger.experiments.workspace import Workspace, file_name
 from wharfinger.model.arrays import Array
 from wharfinger.simulator.results.outcome import Outcome, Series
-from wharfinger.simulator.run import RunSpec
+from wharfinger.simulator.run import UNDER, RunSpec
 from wharfinger.simulator.scenario.population import class_counts
 from wharfinger.simulator.scenario.scenario_files import load_scenario, shipped
 from wharfinger.simulator.truth.physics.regimes import REGIMES, find_regime
@@ -140,7 +140,8 @@ class RunExperiment:
 
     Attributes:
         source: Paper and section, table or figure; or that nothing was published.
-        policies: With their settings; differences are from the first.
+        policies: With their settings, perhaps under another admission than their own (``paragon +
+            arq``); differences are from the first.
         scenarios: Files, names, or patterns of the names of shipped ones.
         documents: Texts of further scenarios, by name. ``$tables`` in them stands for the
             measured tables, which ``--tables`` must name then.
@@ -286,7 +287,8 @@ class RunExperiment:
         specs = [
             RunSpec(
                 files.get(case.scenario, case.scenario),
-                policy,
+                policy.partition(UNDER)[0],
+                policy.partition(UNDER)[2],
                 seed=arguments.seed,
                 regime=case.regime or None,
                 servers=arguments.servers or self.servers,

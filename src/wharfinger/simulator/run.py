@@ -59,6 +59,8 @@ MOST = 0.95  # of the workloads: until so many have ended, the cluster is as its
 STALLED_SECONDS = 86_400.0  # without a decision or progress, after which a run is over
 
 Progress = Callable[[float], None]
+UNDER = " + "
+"""Between a policy and an admission that is not its own, in the names of runs."""
 EXCHANGED = ("admission", "adaptation", "contention", "provisioning")  # parts of a policy
 NOT_RECORDED = ("record", "series", "explain")
 Decider = Callable[[act.DecidePlacement, Callable[[ev.Report], None]], None]
@@ -105,6 +107,11 @@ class RunSpec:
     record: Path | None = None
     explain: str = ""
     keep_ended: int = KEEP_ENDED
+
+    @property
+    def label(self) -> str:
+        """The policy's name, and that of an admission that is not its own: ``paragon + arq``."""
+        return f"{self.policy}{UNDER}{self.admission}" if self.admission else self.policy
 
 
 def run(spec: RunSpec, progress: Progress | None = None) -> Outcome:

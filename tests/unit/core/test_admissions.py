@@ -35,7 +35,7 @@ class Gate(Fifo):
         return Admit(queue=queue, review_at=review_at, rank=float(rank) if rank.isdigit() else 0)
 
     def review(self, request: Request, queue: str, view: AdmissionView) -> Divert:
-        told = Decision(Stage.ADMISSION, self.name, True, ReasonCode.OK, f"{view.before} before")
+        told = Decision(Stage.ADMISSION, self.name, True, ReasonCode.OK, "no longer kept")
         return Divert("free", told)
 
     def servers(self, request: Request, queue: str, view: AdmissionView) -> Sequence[Servers]:

@@ -115,6 +115,8 @@ def test_a_line_too_long_to_name_bears_the_beginning_of_its_name():
     policy = "paragon[rule=published,confidence=0.5,placement.sources=2,idle_share=0]"
     (axes, *_) = plots.ranked({policy: np.linspace(0.2, 1, 50)}, "").axes
     assert [text.get_text() for text in axes.texts] == ["paragon[rule=published, …]"]
+    (axes, *_) = plots.cores({policy: series()}, "").axes
+    assert axes.get_title(loc="left") == "paragon[rule=published, …]"
 
 
 def test_performance_is_sorted_and_best_effort_left_out():

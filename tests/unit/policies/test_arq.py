@@ -18,7 +18,7 @@ from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Target, Workload, WorkloadType
-from wharfinger.policies.admission.arq import ANY, Arq, ArqSettings, Higher, Order
+from wharfinger.policies.admission.arq import ANY, Arq, ArqSettings, Higher, ServiceOrder
 from wharfinger.policies.admission.fifo import BEST_EFFORT
 from wharfinger.policies.admission.quality import QualityMeasure, Ranges, demand, qualities
 from wharfinger.policies.admission.stability import load_factors, traffic
@@ -177,7 +177,7 @@ def test_by_quantiles_equally_many_servers_are_in_each_class() -> None:
 
 
 def test_the_shortest_is_served_first_where_that_is_asked_for() -> None:
-    arq = Arq(ArqSettings(order=Order.SHORTEST))
+    arq = Arq(ArqSettings(order=ServiceOrder.SHORTEST))
     assert arq.enqueue(asked(scores(60, 20)), seen(EMPTY)).rank == 1000.0
     assert Arq().enqueue(asked(scores(60, 20)), seen(EMPTY)).rank == 0.0
 

@@ -7,29 +7,29 @@ import numpy as np
 import pytest
 
 from wharfinger.policies.admission.busy_periods import (
+    BusyFamily,
     BusyPeriods,
-    Family,
     fitted,
     free_within,
 )
 
 DRAWN = {
-    Family.EXPONENTIAL: lambda made, count: made.exponential(300.0, count),
-    Family.NORMAL: lambda made, count: made.normal(600.0, 60.0, count),
-    Family.LOGNORMAL: lambda made, count: made.lognormal(5.0, 1.0, count),
-    Family.GAMMA: lambda made, count: made.gamma(3.0, 100.0, count),
+    BusyFamily.EXPONENTIAL: lambda made, count: made.exponential(300.0, count),
+    BusyFamily.NORMAL: lambda made, count: made.normal(600.0, 60.0, count),
+    BusyFamily.LOGNORMAL: lambda made, count: made.lognormal(5.0, 1.0, count),
+    BusyFamily.GAMMA: lambda made, count: made.gamma(3.0, 100.0, count),
 }
 CUMULATIVE = {
-    Family.EXPONENTIAL: lambda x: 1 - exp(-x / 300),
-    Family.NORMAL: lambda x: 0.5 * (1 + erf((x - 600) / 60 / sqrt(2))),
-    Family.LOGNORMAL: lambda x: 0.5 * (1 + erf((log(x) - 5) / sqrt(2))),
+    BusyFamily.EXPONENTIAL: lambda x: 1 - exp(-x / 300),
+    BusyFamily.NORMAL: lambda x: 0.5 * (1 + erf((x - 600) / 60 / sqrt(2))),
+    BusyFamily.LOGNORMAL: lambda x: 0.5 * (1 + erf((log(x) - 5) / sqrt(2))),
     # Of an Erlang distribution, in closed form.
-    Family.GAMMA: lambda x: 1 - exp(-x / 100) * (1 + x / 100 + (x / 100) ** 2 / 2),
+    BusyFamily.GAMMA: lambda x: 1 - exp(-x / 100) * (1 + x / 100 + (x / 100) ** 2 / 2),
 }
 
 
 @pytest.mark.parametrize("family", DRAWN)
-def test_the_family_that_was_drawn_from_is_found(family: Family) -> None:
+def test_the_family_that_was_drawn_from_is_found(family: BusyFamily) -> None:
     busy = fitted(DRAWN[family](np.random.default_rng(1), 2000).tolist())
     assert busy.family is family
     assert busy.distance < 0.03
@@ -37,12 +37,12 @@ def test_the_family_that_was_drawn_from_is_found(family: Family) -> None:
 
 
 @pytest.mark.parametrize("family", DRAWN)
-def test_shares_below_are_those_of_the_distribution(family: Family) -> None:
+def test_shares_below_are_those_of_the_distribution(family: BusyFamily) -> None:
     parameters = {
-        Family.EXPONENTIAL: (300.0,),
-        Family.NORMAL: (600.0, 60.0),
-        Family.LOGNORMAL: (5.0, 1.0),
-        Family.GAMMA: (3.0, 100.0),
+        BusyFamily.EXPONENTIAL: (300.0,),
+        BusyFamily.NORMAL: (600.0, 60.0),
+        BusyFamily.LOGNORMAL: (5.0, 1.0),
+        BusyFamily.GAMMA: (3.0, 100.0),
     }
     busy = BusyPeriods(family, parameters[family], 100, 0.0)
     at = np.array([20.0, 100.0, 300.0, 600.0, 900.0])
@@ -54,11 +54,11 @@ def test_shares_below_are_those_of_the_distribution(family: Family) -> None:
 
 
 def test_few_samples_or_a_shape_that_no_family_has_are_taken_as_they_are() -> None:
-    assert fitted([3.0, 1.0, 2.0]).family is Family.EMPIRICAL
+    assert fitted([3.0, 1.0, 2.0]).family is BusyFamily.EMPIRICAL
     two_humps = np.concatenate([np.full(100, 10.0), np.full(100, 1000.0)])
     two_humps += np.random.default_rng(1).normal(0, 1, 200)
     busy = fitted(two_humps.tolist())
-    assert busy.family is Family.EMPIRICAL
+    assert busy.family is BusyFamily.EMPIRICAL
     assert busy.below(np.array([5.0, 100.0, 2000.0])) == pytest.approx([0, 0.5, 1], abs=0.05)
     same = fitted([60.0] * 50)
     assert same.below(np.array([59.0, 60.0, 61.0])).tolist() == pytest.approx([1, 1, 1], abs=1)
@@ -68,20 +68,20 @@ def test_few_samples_or_a_shape_that_no_family_has_are_taken_as_they_are() -> No
 
 
 def test_what_is_busy_by_an_exponential_distribution_has_no_age() -> None:
-    busy = BusyPeriods(Family.EXPONENTIAL, (100.0,), 100, 0.0)
+    busy = BusyPeriods(BusyFamily.EXPONENTIAL, (100.0,), 100, 0.0)
     within = np.array([0.0, 10.0, 50.0])
-    young = free_within(busy, [0.0, 0.0], 1.0, 1, within)
-    old = free_within(busy, [150.0, 30.0], 1.0, 1, within)
+    young = free_within(busy, [0.0, 0.0], [1.0, 1.0], 1, within)
+    old = free_within(busy, [90.0], [2.0], 1, within)
     assert young == pytest.approx([1 - exp(-2 * t / 100) for t in within], abs=0.01)
     assert old == pytest.approx(young.tolist(), abs=0.02)
 
 
 def test_the_paper_s_two_figures_fit_together() -> None:
     """ARQ figure 2: 60% of busy periods end within 2,700 s; one of many servers within 56 s."""
-    busy = BusyPeriods(Family.NORMAL, (2500.0, 800.0), 1000, 0.0)
+    busy = BusyPeriods(BusyFamily.NORMAL, (2500.0, 800.0), 1000, 0.0)
     assert busy.below(np.array([2700.0]))[0] == pytest.approx(0.6, abs=0.01)
     ages = np.linspace(0, 4000, 40).tolist()
-    (within,) = free_within(busy, ages, 1.0, 1, np.array([56.0]))
+    (within,) = free_within(busy, ages, [1.0] * 40, 1, np.array([56.0]))
     assert 0.5 < within < 0.95
 
 
@@ -97,9 +97,9 @@ def exactly(shares: list[float], position: int) -> float:
 
 @pytest.mark.parametrize("position", range(1, 7))
 def test_the_position_th_release_is_near_the_exact_one(position: int) -> None:
-    busy = BusyPeriods(Family.GAMMA, (2.0, 100.0), 100, 0.0)
+    busy = BusyPeriods(BusyFamily.GAMMA, (2.0, 100.0), 100, 0.0)
     ages, seconds = [0.0, 20.0, 60.0, 100.0, 200.0, 300.0, 350.0, 500.0], 120.0
-    got = float(free_within(busy, ages, 1.0, position, np.array([seconds]))[0])
+    got = float(free_within(busy, ages, [1.0] * 8, position, np.array([seconds]))[0])
     below = busy.below(np.array(ages))
     then = busy.below(np.array(ages) + seconds)
     shares = ((then - below) / (1 - below)).tolist()
@@ -107,5 +107,5 @@ def test_the_position_th_release_is_near_the_exact_one(position: int) -> None:
 
 
 def test_nothing_that_is_busy_comes_free() -> None:
-    busy = BusyPeriods(Family.EXPONENTIAL, (100.0,), 100, 0.0)
-    assert not free_within(busy, [], 1.0, 1, np.array([10.0])).any()
+    busy = BusyPeriods(BusyFamily.EXPONENTIAL, (100.0,), 100, 0.0)
+    assert not free_within(busy, [], [], 1, np.array([10.0])).any()

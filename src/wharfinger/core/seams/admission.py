@@ -26,7 +26,6 @@ class AdmissionView:
         now: Seconds since the epoch.
         note: Its newest note; empty = none.
         accounts: What has gone through each queue that was used, by its name; not to be changed.
-        before: How many are served before the workload in question, in its queue.
     """
 
     cluster: View
@@ -34,7 +33,6 @@ class AdmissionView:
     now: float = 0.0
     note: str = ""
     accounts: Mapping[str, QueueAccount] = field(default_factory=dict)
-    before: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,14 @@ from wharfinger.core.seams.contention import Array
 from wharfinger.core.seams.verdicts import Admit, Divert
 from wharfinger.errors import InvalidInput
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
-from wharfinger.model.queue_accounts import DEMAND, QueueAccount
+from wharfinger.model.queue_accounts import DEMAND
 from wharfinger.model.units import format_duration
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import WorkloadType
 from wharfinger.policies.admission.busy_periods import (
     FEW,
+    BusyFamily,
     BusyPeriods,
-    Family,
     fitted,
     free_within,
 )
@@ -39,6 +39,7 @@ from wharfinger.policies.admission.quality import (
     class_of,
     demand,
     edges,
+    has_scores,
     qualities,
 )
 from wharfinger.policies.admission.stability import load_factors
@@ -47,9 +48,9 @@ from wharfinger.policies.admission.switching import Objective, switch_after
 ANY = "any"
 """The queue of those that may take any server: they have no slack to wait, or none left."""
 MOST_QUEUES = 100
-GRID = 17
+GRID = 9
 """Times at which a switch is considered."""
-AGES = 32
+AGES = 16
 """So many busy servers of a queue are looked at, each for as many of them."""
 GROWTH = 1.25
 """A distribution is fitted again when there were so many times as many busy periods, ..."""
@@ -73,7 +74,7 @@ class Higher(StrEnum):
     (TOCS 4.2)."""
 
 
-class Order(StrEnum):
+class ServiceOrder(StrEnum):
     """Who is served first in a class."""
 
     ARRIVAL = "arrival"
@@ -101,12 +102,12 @@ class ArqSettings(FifoSettings):
     ranges: Ranges = Ranges.EQUAL
     quality: QualityMeasure = QualityMeasure.BOTH
     objective: Objective = Objective.EXPECTED
-    order: Order = Order.ARRIVAL
+    order: ServiceOrder = ServiceOrder.ARRIVAL
     higher: Higher = Higher.ALWAYS
 
 
 @dataclass(frozen=True, slots=True)
-class Slack:
+class WaitingSlack:
     """How long a workload may wait.
 
     Attributes:
@@ -174,13 +175,13 @@ class Arq(Fifo):
         told = replace(decision, message=f"{message}; {decision.message}")
         return Divert(name, told, review_at, self._rank(slack))
 
-    def _rank(self, slack: Slack) -> float:
-        if self.settings.order is Order.ARRIVAL or slack.expected_seconds is None:
+    def _rank(self, slack: WaitingSlack) -> float:
+        if self.settings.order is ServiceOrder.ARRIVAL or slack.expected_seconds is None:
             return 0.0
         return slack.expected_seconds
 
     def _waiting(
-        self, at: int, slack: Slack, view: AdmissionView, before: int
+        self, at: int, slack: WaitingSlack, view: AdmissionView, before: int
     ) -> tuple[Decision, float]:
         """What is told one that waits in a class, and when it is reviewed."""
         left, count = slack.left_seconds, len(self._classes)
@@ -212,16 +213,16 @@ class Arq(Fifo):
 
     # --- slack ------------------------------------------------------------------------------
 
-    def _slack(self, request: Request, view: AdmissionView) -> Slack:
+    def _slack(self, request: Request, view: AdmissionView) -> WaitingSlack:
         """What is left of tolerance · CT after waiting and profiling (equation 2's constraint)."""
         workload, waited = request.workload, max(0.0, request.waited_seconds)
         expected = self._expected(request, view)
         if workload.waiting_seconds is not None:
             limit, why = workload.waiting_seconds, "its manifest lets it wait for {}"
         elif workload.type is WorkloadType.LATENCY_CRITICAL or workload.target is None:
-            return Slack(0.0, expected, "nothing says how long it may wait")
+            return WaitingSlack(0.0, expected, "nothing says how long it may wait")
         elif expected is None:
-            return Slack(0.0, None, "it is not known how long it takes")
+            return WaitingSlack(0.0, None, "it is not known how long it takes")
         else:
             limit, deadline = workload.tolerance * expected, workload.target.completion_seconds
             why = f"its tolerance of {workload.tolerance:.0%} lets it wait for {{}}"
@@ -230,7 +231,7 @@ class Arq(Fifo):
         left = max(0.0, limit - waited)
         if left <= LEAST_WAIT:
             why += f", and it has waited for {format_duration(round(waited, 1))}"
-        return Slack(left, expected, why.format(format_duration(round(limit, 1))))
+        return WaitingSlack(left, expected, why.format(format_duration(round(limit, 1))))
 
     def _expected(self, request: Request, view: AdmissionView) -> float | None:
         """How long it should run; of one of which nothing is known, as long as others do."""
@@ -244,7 +245,7 @@ class Arq(Fifo):
 
     def _classes_begin(self, view: AdmissionView) -> Array | None:
         """Where the classes of workloads begin; ``None`` = no server's quality is known."""
-        if qualities(view.cluster, self.settings.quality) is None:
+        if not has_scores(view.cluster):
             return None
         begin = _noted(view.note).edges
         if self.settings.ranges is Ranges.QUANTILE and len(begin) == len(self._classes) - 1:
@@ -290,14 +291,28 @@ class Arq(Fifo):
     # --- waits ------------------------------------------------------------------------------
 
     def _free(self, at: int, position: int, times: Array, view: AdmissionView) -> Array:
-        """Probability that the one in this position of a class is served within each time."""
-        queue = self._classes[at]
-        account, fits = view.accounts.get(queue), _noted(view.note).fits
-        busy = _of(fits, queue)
-        if account is None or busy is None:
+        """Probability that the one in this position of a class is served within each time.
+
+        Where it may take servers of higher classes, too, every end counts, and those who are served
+        before its class.
+        """
+        queue, fits = self._classes[at], _noted(view.note).fits
+        if self.settings.higher is Higher.ALWAYS:
+            accounts, busy = [each for each in view.accounts.values() if each.placed], fits.get("")
+            earlier = self.queues[: self.queues.index(queue)]
+            position += sum(view.waiting.get(other, 0) for other in earlier)
+        else:
+            account = view.accounts.get(queue)
+            accounts, busy = [account] if account and account.placed else [], _of(fits, queue)
+        if not accounts or busy is None:
             return np.zeros(len(times))
-        ages, stands_for = account.ages(view.now, AGES)
-        return free_within(busy, ages, stands_for, position, times)
+        ages: list[float] = []
+        weights: list[float] = []
+        for each in accounts:
+            some, stands_for = each.ages(view.now, max(2, AGES // len(accounts)))
+            ages += some
+            weights += [stands_for] * len(some)
+        return free_within(busy, ages, weights, position, times)
 
     def report(self, queue: str, view: AdmissionView) -> QueueReport:
         """Its servers, the wait of the next that comes, and its load."""
@@ -308,7 +323,6 @@ class Arq(Fifo):
         cluster, fits = view.cluster, _noted(view.note).fits
         mine = (pools == at) & (cluster.accepting > 0)
         free = int((mine & (cluster.cpu_allocated < cluster.cpu_capacity)).sum())
-        account = view.accounts.get(queue, QueueAccount())
         holds = {
             name: max(1, int((pools == row).sum()), len(view.accounts[name].placed))
             for name, row in self._at.items()
@@ -318,10 +332,12 @@ class Arq(Fifo):
         loads = load_factors(self._classes, view.accounts, means, holds, view.now)
         report = QueueReport(servers=int(mine.sum()), free=free, load=loads.get(queue))
         busy = _of(fits, queue)
-        if busy is None or not account.placed:
+        if busy is None:
             return report
         times = np.linspace(0.0, 2 * busy.median(), 8 * GRID)
         served = self._free(at, view.waiting.get(queue, 0) + 1, times, view)
+        if not served.any():
+            return report
         reached = [
             float(np.interp(share, served, times)) if served[-1] >= share else None
             for share in NEXT.tolist()
@@ -410,7 +426,7 @@ def _noted(note: str) -> _Noted:
         return _Noted({})
     told: dict[str, Any] = json.loads(note)
     fits = {
-        queue: BusyPeriods(Family(family), tuple(parameters), samples, distance)
+        queue: BusyPeriods(BusyFamily(family), tuple(parameters), samples, distance)
         for queue, (family, parameters, samples, distance) in told["fits"].items()
     }
     return _Noted(fits, tuple(told["edges"]))

@@ -29,7 +29,7 @@ KOLMOGOROV = 1.36
 NEWTON_STEPS = 30
 
 
-class Family(StrEnum):
+class BusyFamily(StrEnum):
     """Distributions of busy periods."""
 
     EXPONENTIAL = "exponential"
@@ -52,7 +52,7 @@ class BusyPeriods:
         distance: The largest between both cumulative distributions (Kolmogorov, Smirnov).
     """
 
-    family: Family
+    family: BusyFamily
     parameters: tuple[float, ...]
     samples: int
     distance: float
@@ -87,7 +87,7 @@ def fitted(busy_seconds: Sequence[float]) -> BusyPeriods:
         raise ValueError("there are no busy periods")
     count = len(seconds)
     quantiles = np.quantile(seconds, np.linspace(0, 1, QUANTILES))
-    empirical = BusyPeriods(Family.EMPIRICAL, tuple(quantiles.tolist()), count, 0.0)
+    empirical = BusyPeriods(BusyFamily.EMPIRICAL, tuple(quantiles.tolist()), count, 0.0)
     spread = float(seconds[-1] - seconds[0])
     if count < FEW or spread <= 1e-6 * float(seconds[-1]):
         return empirical
@@ -100,29 +100,33 @@ def fitted(busy_seconds: Sequence[float]) -> BusyPeriods:
 
 
 def free_within(
-    busy: BusyPeriods, ages: Sequence[float], stands_for: float, position: int, seconds: Array
+    busy: BusyPeriods,
+    ages: Sequence[float],
+    stands_for: Sequence[float],
+    position: int,
+    seconds: Array,
 ) -> Array:
     """Probability that so many servers have come free after each time.
 
-    ``ages`` are how long servers have been busy, each for ``stands_for`` of them. ``position`` = 1
+    ``ages`` are how long servers have been busy, each for so many of them. ``position`` = 1
     waits for the first release: 1 - Π [1 - F(a + t)] / [1 - F(a)]. Later ones are counted by a
     normal approximation of the number of releases.
     """
     if not len(ages):
         return np.zeros(len(seconds))
-    age = np.asarray(ages)[:, None]
+    age, weight = np.asarray(ages)[:, None], np.asarray(stands_for)
     left = np.maximum(1 - busy.below(age), 1e-9)
     stays = np.minimum((1 - busy.below(age + seconds[None, :])) / left, 1.0)
-    first = 1 - np.exp(stands_for * np.log(np.maximum(stays, 1e-12)).sum(axis=0))
+    first = 1 - np.exp(weight @ np.log(np.maximum(stays, 1e-12)))
     if position <= 1:
         return np.asarray(first)
     released = 1 - stays
-    mean = stands_for * released.sum(axis=0)
-    std = np.sqrt(np.maximum(stands_for * (released * stays).sum(axis=0), 1e-12))
+    mean = weight @ released
+    std = np.sqrt(np.maximum(weight @ (released * stays), 1e-12))
     return np.asarray(np.minimum(normal_below((mean - position + 0.5) / std), first))
 
 
-def _closed_forms(seconds: Array) -> list[tuple[float, Family, tuple[float, ...]]]:
+def _closed_forms(seconds: Array) -> list[tuple[float, BusyFamily, tuple[float, ...]]]:
     """Log-likelihood less the number of parameters, of each family at its maximum."""
     count, mean, std = len(seconds), float(seconds.mean()), float(seconds.std())
     logs = np.log(seconds)
@@ -132,11 +136,11 @@ def _closed_forms(seconds: Array) -> list[tuple[float, Family, tuple[float, ...]
     scale = mean / shape
     entropy = count * (0.5 + 0.5 * log(2 * pi))
     return [
-        (-count * (log(mean) + 1) - 1, Family.EXPONENTIAL, (mean,)),
-        (-count * (log(std) + log(inside)) - entropy - 2, Family.NORMAL, (mean, std)),
+        (-count * (log(mean) + 1) - 1, BusyFamily.EXPONENTIAL, (mean,)),
+        (-count * (log(std) + log(inside)) - entropy - 2, BusyFamily.NORMAL, (mean, std)),
         (
             -count * (log(log_std) + log_mean) - entropy - 2,
-            Family.LOGNORMAL,
+            BusyFamily.LOGNORMAL,
             (log_mean, log_std),
         ),
         (
@@ -144,7 +148,7 @@ def _closed_forms(seconds: Array) -> list[tuple[float, Family, tuple[float, ...]
             - count * mean / scale
             - count * (lgamma(shape) + shape * log(scale))
             - 2,
-            Family.GAMMA,
+            BusyFamily.GAMMA,
             (shape, scale),
         ),
     ]
@@ -184,7 +188,7 @@ def _trigamma(x: float) -> float:
     return result + 1 / x + inverse / 2 + inverse / x * series
 
 
-def _distance(seconds: Array, family: Family, parameters: tuple[float, ...]) -> float:
+def _distance(seconds: Array, family: BusyFamily, parameters: tuple[float, ...]) -> float:
     count = len(seconds)
     below = np.interp(seconds, *_table(family, parameters))
     steps = np.arange(count + 1) / count
@@ -192,22 +196,22 @@ def _distance(seconds: Array, family: Family, parameters: tuple[float, ...]) -> 
 
 
 @lru_cache(maxsize=256)
-def _table(family: Family, parameters: tuple[float, ...]) -> tuple[Array, Array]:
+def _table(family: BusyFamily, parameters: tuple[float, ...]) -> tuple[Array, Array]:
     """Times, ascending, and the share of busy periods below each."""
-    if family is Family.EMPIRICAL:
+    if family is BusyFamily.EMPIRICAL:
         # Equal quantiles would give one time two shares: the last of them holds.
         times, shares = np.array(parameters), np.linspace(0, 1, len(parameters))
         last = np.append(np.diff(times) > 0, True)
         return np.concatenate([[0.0], times[last]]), np.concatenate([[0.0], shares[last]])
-    if family is Family.EXPONENTIAL:
+    if family is BusyFamily.EXPONENTIAL:
         times = parameters[0] * _spaced(10.0)
         return times, 1 - np.exp(-times / parameters[0])
-    if family is Family.NORMAL:
+    if family is BusyFamily.NORMAL:
         mean, std = parameters
         times = (mean + 5 * std) * np.linspace(0, 1, POINTS)
         least = float(normal_below(np.array([-mean / std]))[0])
         return times, (normal_below((times - mean) / std) - least) / (1 - least)
-    if family is Family.LOGNORMAL:
+    if family is BusyFamily.LOGNORMAL:
         mean, std = parameters
         deviations = np.linspace(-5, 5, POINTS)
         times = np.exp(mean + std * deviations)

@@ -46,6 +46,11 @@ def demand(classification: Classification, measure: QualityMeasure) -> float:
     return max(0.0, wanted / (FULL * len(SharedResource)))
 
 
+def has_scores(view: View) -> bool:
+    """Whether servers have a quality: their contention model knows scores of interference."""
+    return view.contention is not None and view.contention.score_columns(0) is not None
+
+
 def qualities(view: View, measure: QualityMeasure) -> Array | None:
     """(S,) of each server with its residents, from 0 to 1; ``None`` = no scores are known."""
     servers = len(view.names)

@@ -1,0 +1,119 @@
+"""What an admission's decisions cost: ten queues, 10,000 waiting, by the number of servers.
+
+    python -m benchmarks.admission --rounds 2000
+
+`enqueue`, `review` and `servers` of `arq`, each beside `fifo` (the peer) and an empty call (the
+floor); and a refit of all queues. 200 workloads of each queue hold resources.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+
+from benchmarks._harness import arguments, report
+from wharfinger.contention.combined import Combined
+from wharfinger.core.seams.admission import AdmissionPolicy, AdmissionView
+from wharfinger.core.seams.contention import Resident
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.profile import Classification, Estimate
+from wharfinger.model.queue_accounts import KEPT, QueueAccount
+from wharfinger.model.view import Request, View
+from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
+from wharfinger.policies.registry import make_policy
+from wharfinger.testing.policy import make_view
+
+SERVERS = (100, 1_000, 10_000)
+WAITING = 1_000
+"""In each of ten queues."""
+HOLDING = 200
+NOW = 1e6
+
+
+def scores(random: Random) -> Classification:
+    """A program's, drawn."""
+    tolerated = {source: Estimate(random.uniform(30, 100), 5.0) for source in SharedResource}
+    caused = {source: Estimate(random.uniform(0, 70), 5.0) for source in SharedResource}
+    return Classification("drawn", "1", tolerated=tolerated, caused=caused)
+
+
+def cluster(servers: int, random: Random) -> View:
+    """Half of the servers have a resident."""
+    made, table = make_view(random, servers), Combined().table()
+    for row in range(servers):
+        resident = Resident(f"r{row}", row, scores(random), False, 0.05)
+        table.put(row, "usual", [resident] if row % 2 else [])
+    room = np.full(servers, 8000)
+    return replace(made, accepting=np.ones(servers, dtype=np.uint8), cpu_capacity=room,
+                   cpu_allocated=np.zeros(servers, dtype=np.int64), contention=table)  # fmt: skip
+
+
+def account(random: Random) -> QueueAccount:
+    """A queue's, with as many busy periods as are kept."""
+    made = QueueAccount()
+    for at in range(KEPT):
+        came = NOW - 10.0 * (KEPT - at)
+        made.arrive(came, random.random() / 2)
+        made.place(f"e{at}", came)
+        made.end(f"e{at}", came + random.gammavariate(2.0, 300.0), has_run=True)
+    for at in range(HOLDING):
+        made.place(f"p{at}", NOW - random.gammavariate(2.0, 300.0))
+    return made
+
+
+def timed(ask: Callable[[Request], object], asked: list[Request]) -> dict[str, float]:
+    """Microseconds of each question."""
+    took = []
+    for request in asked:
+        begin = time.perf_counter()
+        ask(request)
+        took.append(1e6 * (time.perf_counter() - begin))
+    return {"median": float(np.median(took)), "p99": float(np.percentile(took, 99))}
+
+
+def run(name: str, servers: int, rounds: int, seed: int) -> dict[str, object]:
+    """All questions to one admission."""
+    random = Random(seed)
+    admission: AdmissionPolicy = make_policy("paragon", admission=name).admission
+    queues = admission.queues
+    accounts = {queue: account(random) for queue in queues}
+    waiting = dict.fromkeys(queues, WAITING)
+    view = AdmissionView(cluster(servers, random), waiting, NOW, accounts=accounts)
+    begin = time.perf_counter()
+    note = admission.observe(view)
+    refit = 1e3 * (time.perf_counter() - begin)
+    view = replace(view, note=note or "")
+    program = Workload(
+        "w",
+        WorkloadType.BATCH,
+        Run(("true",)),
+        target=Target(rate_per_second=1.0),
+        reservation=Reservation(1000, 2**20),
+        expected_seconds=1000.0,
+    )
+    asked = [Request(program, classification=scores(random)) for _ in range(rounds)]
+    queue = queues[len(queues) // 2]
+    return {
+        "admission": name,
+        "servers": servers,
+        "enqueue_us": timed(lambda request: admission.enqueue(request, view), asked),
+        "review_us": timed(lambda request: admission.review(request, queue, view), asked),
+        "servers_us": timed(lambda request: admission.servers(request, queue, view), asked),
+        "floor_us": timed(lambda request: request, asked),
+        "refit_ms": refit,
+    }
+
+
+def main() -> None:
+    options = arguments("Cost of an admission's decisions, with ten queues and 10,000 waiting.")
+    names = ("fifo", "arq", "arq[higher=empty,ranges=quantile]")
+    results = [
+        run(name, servers, options.rounds, options.seed) for servers in SERVERS for name in names
+    ]
+    report("admission", options, results)
+
+
+if __name__ == "__main__":
+    main()
