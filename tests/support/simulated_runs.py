@@ -29,6 +29,10 @@ class Spec:
     workloads: int | None = None
     series: bool = False
 
+    @property
+    def label(self) -> str:
+        return self.policy
+
 
 def simulate(spec: Any) -> Outcome:
     """Draws hang on the seed alone, and the policy shifts them."""

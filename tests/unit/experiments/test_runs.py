@@ -99,6 +99,32 @@ def test_bars_show_all_cases_and_what_was_published(example: RunExperiment, tmp_
     assert len(published) == 1
 
 
+def by_admission(spec: RunSpec) -> Outcome:
+    """The longer its name, the better."""
+    numbers = {"performance_mean": len(spec.admission) / 100}
+    return Outcome(spec.scenario, spec.policy, spec.admission or "fifo", spec.seed, numbers)
+
+
+def test_a_policy_may_run_under_another_admission(tmp_path: Path):
+    policies = ("paragon", "paragon[probes=2] + arq[queues=3]", "quasar + arq")
+    experiment = RunExperiment(
+        name="admissions",
+        about="admissions",
+        source="ours",
+        policies=policies,
+        scenarios=("made",),
+        measures=(RunMeasure("performance_mean"),),
+    )
+    arguments = Arguments(repeats=2)
+    result = experiment.run(Context(by_admission, arguments, Workspace(tmp_path), processes=1))
+    measured = {row.name: row.measured for row in result.rows}
+    assert measured == {
+        "made/paragon/performance_mean": 0.0,
+        "made/paragon[probes=2] + arq[queues=3]/performance_mean": 0.13,
+        "made/quasar + arq/performance_mean": 0.03,
+    }
+
+
 def test_policies_with_settings_are_opaque(tmp_path: Path):
     experiment = RunExperiment(
         name="settings",
