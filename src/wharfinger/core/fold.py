@@ -236,6 +236,7 @@ def _measured_as(cluster: ClusterState, record: WorkloadRecord, like: str) -> No
     if record.measurements is not None and not same_array(record, other):
         # As much work is done by members of an array only.
         record.measurements = replace(record.measurements, total=None)
+    cluster.followups.changed(record)  # Others may be measured as this one.
 
 
 def _queued(cluster: ClusterState, time: float, event: ev.WorkloadQueued) -> None:
@@ -324,6 +325,7 @@ def _reclassification_planned(
     _keep(cluster, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
     if event.measurements is not None:
         record.measurements = event.measurements
+        cluster.followups.changed(record)
     record.reclassifying, record.observed, record.classified_at = True, {}, time
     cluster.touched[record.name] = None
 

@@ -90,6 +90,11 @@ def test_what_is_missing_of_a_program_completes_what_is_known_of_it() -> None:
     assert phase(cluster, "w3") is Phase.CLASSIFYING, "nothing is missing"
     decision = cluster.record("w3").decisions[-1].decision
     assert "measured as w2" in decision.message
+    # What is known so is known at once, in a core from a snapshot, too.
+    previewed = cluster.manager.preview(wants("w4", millicpus=500), cluster.now)
+    assert any("measured as w3" in each.message for each in previewed)
+    cluster.tell(ev.WorkloadSubmitted(wants("w4", millicpus=500)))
+    assert "measured as w3" in cluster.record("w4").decisions[-1].decision.message
 
 
 def test_room_for_profiling_comes_in_order() -> None:
