@@ -75,7 +75,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from wharfinger.experiments.registry import find_experiment  # noqa: PLC0415
     from wharfinger.experiments.results import as_json, write  # noqa: PLC0415
     from wharfinger.experiments.workspace import workspace  # noqa: PLC0415
-    from wharfinger.simulator.run import run as simulate  # noqa: PLC0415
+    from wharfinger.simulator.run import run_in_turn  # noqa: PLC0415
 
     experiment = find_experiment(arguments.name)
     others = [option for option in _SOME_TAKE if option[2:] not in experiment.takes]
@@ -87,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> None:
     files: list[str] = []
     with ended_in_order(), workspace(arguments.out, force=arguments.force) as space:
         with Progress(experiment.name) as progress:
-            context = Context(simulate, chosen, space, arguments.processes, progress.count)
+            context = Context(run_in_turn, chosen, space, arguments.processes, progress.count)
             result = experiment.run(context)
         if arguments.out is not None:
             result, files = write(space, experiment, chosen, result)

@@ -193,7 +193,7 @@ def _with_files(parts: list[str], files: Sequence[str], notes: Sequence[str] = (
 def _compare(arguments: argparse.Namespace) -> None:
     from wharfinger.experiments.comparison import RunGroup, as_json, compare  # noqa: PLC0415
     from wharfinger.policies.registry import split_specs  # noqa: PLC0415
-    from wharfinger.simulator.run import prepare, run  # noqa: PLC0415
+    from wharfinger.simulator.run import prepare, run_in_turn  # noqa: PLC0415
 
     names = split_specs(arguments.compare)
     if len(set(names)) < len(names):
@@ -203,7 +203,7 @@ def _compare(arguments: argparse.Namespace) -> None:
     group = RunGroup(arguments.scenario, specs, _DRAWN if arguments.plots else ())
     with Progress(f"comparing {len(names)} policies") as progress:
         repeats = arguments.repeats or REPEATS
-        (runs,) = compare(run, [group], repeats, arguments.processes, progress.count)
+        (runs,) = compare(run_in_turn, [group], repeats, arguments.processes, progress.count)
     documents, files = as_json(runs), []
     if arguments.plots:
         files = _draw(arguments.plots, runs, Path(arguments.scenario).stem)

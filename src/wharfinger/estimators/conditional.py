@@ -117,21 +117,27 @@ class Prior:
 
 
 def precisions(prior: Prior, seen: NDArray[np.intp]) -> Array:
-    """(tasks, known, known) K_oo⁻¹ of rows that each know the same number of entries."""
-    among = prior.covariance[seen[:, :, None], seen[:, None, :]]
+    """(..., tasks, known, known) K_oo⁻¹ of rows that each know the same number of entries.
+
+    The prior may have a stack of covariances, (..., columns, columns).
+    """
+    among = prior.covariance[..., seen[:, :, None], seen[:, None, :]]
     size = seen.shape[1]
-    ridge = RIDGE * np.trace(among, axis1=1, axis2=2) / size + MIN_VARIANCE
-    return np.asarray(np.linalg.inv(among + ridge[:, None, None] * np.eye(size)))
+    ridge = RIDGE * np.trace(among, axis1=-2, axis2=-1) / size + MIN_VARIANCE
+    return np.asarray(np.linalg.inv(among + ridge[..., None, None] * np.eye(size)))
 
 
 def predict_means(prior: Prior, rows: Array, seen: NDArray[np.intp]) -> Array:
-    """(tasks, columns) conditional means of rows, of which (tasks, known) columns are known."""
+    """(..., tasks, columns) conditional means of rows of which (tasks, known) columns are known.
+
+    The prior may have a stack of covariances, (..., columns, columns).
+    """
     inverse = precisions(prior, seen)
     residual = np.take_along_axis(rows, seen, axis=1) - prior.mean[seen]
-    level = np.zeros(len(rows))
+    level = np.zeros(inverse.shape[:-2])
     if prior.free_level:
-        totals = inverse.sum(axis=1)
-        level = (totals * residual).sum(axis=1) / totals.sum(axis=1)
-    weights = np.einsum("tij,tj->ti", inverse, residual - level[:, None])
-    shift = np.einsum("tkm,tk->tm", prior.covariance[seen], weights)
-    return np.asarray(prior.mean + level[:, None] + shift)
+        totals = inverse.sum(axis=-2)
+        level = (totals * residual).sum(axis=-1) / totals.sum(axis=-1)
+    weights = np.einsum("...ij,...j->...i", inverse, residual - level[..., None])
+    shift = np.einsum("...km,...k->...m", prior.covariance[..., seen, :], weights)
+    return np.asarray(prior.mean + level[..., None] + shift)

@@ -92,15 +92,24 @@ def about_mean(values: Array, effects: Effects, free_level: bool) -> Array:
 
 def prior_of(sample: Moments, settings: GaussianSettings) -> Prior:
     """Shrink S towards T; the mean's own uncertainty makes it (1 + 1/rows) wider."""
-    target = _target(sample, settings.own_variances)
-    covariance = (1 - settings.shrinkage) * sample.covariance + settings.shrinkage * target
-    np.fill_diagonal(covariance, covariance.diagonal() + MIN_VARIANCE)
+    covariance = _shrunk(sample, settings.own_variances, settings.shrinkage)
+    return _with_covariance(sample, covariance)
+
+
+def _with_covariance(sample: Moments, covariance: Array) -> Prior:
     return Prior(
         shrunk_columns(sample.effects, sample.rows),
         covariance * (1 + 1 / sample.rows),
-        settings.free_level,
+        sample.free_level,
         sample.effects.level_variance,
     )
+
+
+def _shrunk(sample: Moments, own_variances: bool, shrinkage: float | Array) -> Array:
+    """Σ; a stack of them for shrinkages of shape (..., 1, 1)."""
+    target = _target(sample, own_variances)
+    regular = MIN_VARIANCE * np.eye(len(target))
+    return np.asarray((1 - shrinkage) * sample.covariance + shrinkage * target + regular)
 
 
 def _target(sample: Moments, own_variances: bool) -> Array:
@@ -174,29 +183,39 @@ def choose(
     programs = len(np.unique(groups))
     exponents = EXPONENTS if programs < len(groups) else EXPONENTS[:1]
     scores: dict[GaussianSettings, float] = {}
+    grid, shrinkages = list(product((False, True), SHRINKAGES)), np.array(SHRINKAGES)
     for training, held in leave_out(groups, FOLDS, rng) if programs > 1 else ():
         rows = values[held]
-        tasks = [draw_seen(rows, count, rng) for count in REVEALED for _ in range(DRAWS)]
+        tasks = [_drawn(rows, count, rng) for count in REVEALED]
         for free_level, exponent in product(levels, exponents):
             sample = moments(values[training], groups[training], exponent, free_level)
-            for own, shrinkage in product((False, True), SHRINKAGES):
+            stacks = [_shrunk(sample, own, shrinkages[:, None, None]) for own in (False, True)]
+            errors = _errors(_with_covariance(sample, np.concatenate(stacks)), rows, tasks)
+            for (own, shrinkage), error in zip(grid, errors.tolist(), strict=True):
                 settings = GaussianSettings(shrinkage, own, exponent, free_level)
-                error = _error(prior_of(sample, settings), rows, tasks)
                 scores[settings] = scores.get(settings, 0.0) + error
     if not any(scores.values()):
         return replace(DEFAULT, free_level=levels[0])
     return min(scores, key=lambda settings: scores[settings])
 
 
-def _error(prior: Prior, rows: Array, tasks: list[tuple[Indices, Indices]]) -> float:
-    total = 0.0
+def _drawn(rows: Array, count: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
+    """All draws of as many entries, one after the other."""
+    drawn, seen = zip(*(draw_seen(rows, count, rng) for _ in range(DRAWS)), strict=True)
+    return np.concatenate(drawn), np.concatenate(seen)
+
+
+def _errors(prior: Prior, rows: Array, tasks: list[tuple[Indices, Indices]]) -> Array:
+    """(priors,) absolute errors of hidden entries, summed, for a stack of covariances."""
+    totals = np.zeros(len(prior.covariance))
     for drawn, seen in tasks:
         if len(drawn):
             truth = rows[drawn]
-            error = np.abs(predict_means(prior, truth, seen) - truth)
-            np.put_along_axis(error, seen, np.nan, axis=1)
-            total += float(np.nansum(error))
-    return total
+            hidden = ~np.isnan(truth)
+            np.put_along_axis(hidden, seen, False, axis=1)
+            errors = np.abs(predict_means(prior, truth, seen) - truth)
+            totals += np.where(hidden, errors, 0.0).sum(axis=(1, 2))
+    return totals
 
 
 @dataclass(frozen=True, slots=True)

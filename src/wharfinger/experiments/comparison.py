@@ -133,8 +133,8 @@ def compare(
             k == 0,
         )
         for group in groups
-        for spec in group.specs
-        for k in range(repeats)
+        for k in range(repeats)  # Those that differ in their policy alone after one another:
+        for spec in group.specs  # ``run_in_turn`` draws them once.
     ]
     if fates is not None:
         fates.mkdir()
@@ -145,7 +145,8 @@ def compare(
     kept = iter(parallel.each(_run, tasks, _name, processes, progress))
     found: list[Comparison] = []
     for group in groups:
-        runs = [(spec.label, [next(kept) for _ in range(repeats)]) for spec in group.specs]
+        by_seed = [[next(kept) for _ in group.specs] for _ in range(repeats)]
+        runs = [(spec.label, [own[at] for own in by_seed]) for at, spec in enumerate(group.specs)]
         found.append(summarise(_with_ratios(_bounded(runs), group.ratios)))
     return found
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from math import inf
 from pathlib import Path
 from typing import Any, cast
@@ -123,10 +124,37 @@ def run(spec: RunSpec, progress: Progress | None = None) -> Outcome:
     return prepare(spec).run(progress)
 
 
+def run_in_turn(spec: RunSpec) -> Outcome:
+    """As ``run``, as one of several in this process.
+
+    What is drawn is kept for the next run that differs in nothing but its policy: it is the same,
+    and so is what policies learn of it. Files that the scenario names must not change meanwhile.
+    """
+    of_any = RunSpec(
+        spec.scenario,
+        seed=spec.seed,
+        regime=spec.regime,
+        servers=spec.servers,
+        workloads=spec.workloads,
+        scale=spec.scale,
+    )
+    return _prepared(_drawn_before(of_any), spec).run()
+
+
 def prepare(spec: RunSpec) -> "Simulation":
     """The run, ready to begin; ``InvalidInput`` as from ``run``."""
+    return _prepared(_draw(spec), spec)
+
+
+def _draw(spec: RunSpec) -> Setup:
     scenario = in_regime(load_scenario(spec.scenario), spec.regime)
-    setup = build(scenario, spec.seed, spec.servers, spec.workloads, spec.scale)
+    return build(scenario, spec.seed, spec.servers, spec.workloads, spec.scale)
+
+
+_drawn_before = lru_cache(maxsize=1)(_draw)
+
+
+def _prepared(setup: Setup, spec: RunSpec) -> "Simulation":
     if spec.explain and not any(job.name == spec.explain for job in setup.jobs):
         first = f"; its first is {setup.jobs[0].name}" if setup.jobs else ""
         raise InvalidInput(

@@ -13,7 +13,7 @@ from wharfinger.experiments.registry import EXPERIMENTS
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wharfinger.simulator.run.run", simulate)
+    monkeypatch.setattr("wharfinger.simulator.run.run_in_turn", simulate)
     # Pictures take seconds; what is drawn is tested where it is drawn.
     monkeypatch.setitem(sys.modules, "matplotlib", None)
 
@@ -85,7 +85,7 @@ def test_for_people(capsys: pytest.CaptureFixture[str], tables: str, tmp_path: P
 def test_what_fails_leaves_nothing(
     capsys: pytest.CaptureFixture[str], tables: str, tmp_path: Path, monkeypatch
 ):
-    monkeypatch.setattr("wharfinger.simulator.run.run", one_is_wrong)
+    monkeypatch.setattr("wharfinger.simulator.run.run_in_turn", one_is_wrong)
     out_dir = tmp_path / "deep" / "out"
     argv = measured(tables, "--out", str(out_dir), "--seed", "2")
     status, out, err = call(capsys, *argv)

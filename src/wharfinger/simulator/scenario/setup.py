@@ -121,7 +121,7 @@ def _merged(outages: Iterable[Outage]) -> list[Outage]:
     return merged
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Setup:
     """Input of one run.
 
