@@ -21,8 +21,8 @@ PARAGON = "paragon[placement.sources=2]"
 ARQ, PUBLISHED_ARQ = f"{PARAGON} + arq[ranges=quantile]", f"{PARAGON} + arq[higher=empty]"
 PUBLISHED_QUANTILE = f"{PARAGON} + arq[higher=empty,ranges=quantile]"
 POLICIES = (
-    PARAGON, f"{PARAGON} + arq", ARQ, PUBLISHED_ARQ, PUBLISHED_QUANTILE, "oracle",
-    "heterogeneity-oblivious", "interference-oblivious", "least-loaded",
+    PARAGON, f"{PARAGON} + arq", ARQ, PUBLISHED_ARQ, PUBLISHED_QUANTILE, f"{PARAGON} + oracle",
+    "oracle", "oracle + arq", "oracle + oracle", "heterogeneity-oblivious", "interference-oblivious", "least-loaded",
 )  # fmt: skip
 BY_QUEUES = {
     count: f"{PARAGON} + arq[queues={count},higher=empty,ranges=quantile]"
@@ -39,6 +39,7 @@ NOTES = (
         "ARQ knows how long a workload takes. Here it does where its program ran before; else it "
         "takes the median of what has run."
     ),
+    "The admission 'oracle' knows who can still keep its target, where, and how long: a ceiling.",
 )
 LESS = "section 6, less than 10% for 99%"
 

@@ -24,10 +24,14 @@ from wharfinger.simulator.informed import (
     TRUE_SCORES,
     informed,
 )
+from wharfinger.simulator.policies import ORACLE
+from wharfinger.simulator.run import UNDER
 
 PIECES = (TRUE_SCORES, TRUE_PLATFORMS, NO_PROFILING, TRUE_CONTENTION)
 LADDER = tuple(informed("paragon", *PIECES[:count]) for count in range(len(PIECES) + 1))
 BY_THEMSELVES = tuple(informed("paragon", piece) for piece in (TRUE_PLATFORMS, TRUE_CONTENTION))
+UNDER_ORACLE = f"paragon{UNDER}{ORACLE}"
+"""By the oracle's admission: what any admission could add."""
 PUBLISHED_EXACT = informed(PUBLISHED_RULE, *PIECES[:-1])
 """The published rule, which goes by scores, with all others."""
 OF_ORACLE = "kept-over-oracles"
@@ -37,11 +41,21 @@ PARAGON_ACCOUNTING = replace(
     name="paragon-accounting",
     about="the gap between paragon and the oracle, piece by piece",
     source="nothing published: what Paragon's predictions, profiling and rule cost here",
-    policies=("oracle", *LADDER, *BY_THEMSELVES, PUBLISHED_RULE, PUBLISHED_EXACT, "least-loaded"),
+    policies=(
+        ORACLE,
+        *LADDER,
+        *BY_THEMSELVES,
+        UNDER_ORACLE,
+        f"{ORACLE}{UNDER}{ORACLE}",
+        f"paragon{UNDER}arq",
+        PUBLISHED_RULE,
+        PUBLISHED_EXACT,
+        "least-loaded",
+    ),
     scenarios=(LOW, HIGH, OVERSUBSCRIBED),
     measures=(
         RunMeasure(KEPT, better=1),
-        RunMeasure(OF_ORACLE, over=(KEPT, "oracle")),
+        RunMeasure(OF_ORACLE, over=(KEPT, ORACLE)),
         RunMeasure(PERFORMANCE, better=1),
         RunMeasure("platform_loss_mean", better=-1),
         RunMeasure("interference_loss_mean", better=-1),
@@ -53,6 +67,11 @@ PARAGON_ACCOUNTING = replace(
             f"From paragon on, each of {', '.join(PIECES)} is added to those before: the "
             "difference between two is what a piece is worth. What is left to the oracle is the "
             "rule's, and the residents' true performance, which only the oracle asks."
+        ),
+        (
+            f"Under the admission '{ORACLE}' those who can keep a target wait for platforms on "
+            "which they do, the most urgent first, and the lost come last: what an admission can "
+            "add."
         ),
         "Scores are true on the reference platform, as profiling would read them without noise.",
     ),

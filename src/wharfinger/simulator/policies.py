@@ -25,18 +25,21 @@ from wharfinger.simulator.informed import (
     NO_PROFILING,
     ONE_A_SERVER,
     TRUE_CONTENTION,
+    TRUE_SCORES,
     NoProfiling,
     OneAServer,
     TrueClassifier,
     words_of,
 )
 from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.oracle.admission import OracleAdmission
 from wharfinger.simulator.oracle.greedy import GreedyOracle
 from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.training import training_set
 from wharfinger.simulator.true_contention import TrueContention
 
 ORACLE = GreedyOracle.name
+OF_ORACLE = frozenset((TRUE_SCORES, NO_PROFILING))
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
 Learn = Callable[[float, Workload, Measurements], None]
 SIZING = ProfilingNeeds()
@@ -75,21 +78,28 @@ def policies() -> tuple[str, ...]:
 def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts: str) -> Estimates:
     """The policy of a name, perhaps with settings in brackets, with what it needs.
 
-    ``parts`` are others than the policy's own, as ``make_policy`` takes them; empty = its own.
-    Pieces of the truth may stand before the name (``informed``).
+    ``parts`` are others than the policy's own, as ``make_policy`` takes them; empty = its own. An
+    admission may be ``oracle``. Pieces of the truth may stand before the name (``informed``).
 
     Raises:
         InvalidInput: There is no such policy, or nothing that it could learn from.
     """
     words, spec = words_of(spec)
-    extra = {ORACLE: Bundle(Part(lambda: GreedyOracle(setup)))}
+    admission, oracle = parts.pop("admission", ""), Bundle(Part(lambda: GreedyOracle(setup)))
+    if spec == ORACLE and admission not in {"", ORACLE} and setup.training:
+        # An admission may ask for scores of interference: they are true.
+        oracle, words = replace(oracle, contention="by-source", estimates=True), words | OF_ORACLE
+    extra = {ORACLE: oracle}
     policy = make_policy(
         spec,
         defaults={"confidence": confidence, "seed": seed},
         extra=extra,
         estimation=None,
+        admission="" if admission == ORACLE else admission,
         **parts,
     )
+    if admission == ORACLE:
+        policy = replace(policy, admission=OracleAdmission(setup))
     bundle = bundle_of(spec, extra)
     stated = bundle.takes_stated or _takes_stated(policy)
     if ONE_A_SERVER in words:

@@ -73,6 +73,15 @@ class Wants:
             return 0.0
         return max(0.0, self.job.work - done) / (due - seconds) if due > seconds else inf
 
+    def latest(self, value: float) -> float:
+        """Seconds after its submission by which it must run, at this value, to keep its target.
+
+        Infinite for what it keeps whenever it starts.
+        """
+        if self.job.load is not None or self.target_seconds == inf:
+            return inf if value >= self.needed(0.0, 0.0) else 0.0
+        return self.target_seconds / max(self.kept, NEVER) - self.job.work / max(value, NEVER)
+
 
 class Knowledge:
     """What is true of a setup's jobs and platforms, asked once."""
