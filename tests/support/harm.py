@@ -15,7 +15,7 @@ from tests.support.measured_tables import write_tables
 from wharfinger.model.arrays import normal_below
 from wharfinger.simulator.oracle.greedy import GreedyOracle
 from wharfinger.simulator.results.outcome import JobOutcome
-from wharfinger.simulator.run import RunSpec, prepare
+from wharfinger.simulator.run import UNDER, RunSpec, prepare
 from wharfinger.simulator.scenario.population import class_counts
 from wharfinger.simulator.scenario.scenario_files import load_scenario
 
@@ -65,14 +65,16 @@ class Fates:
 
 
 def fates(case: Case, policy: str, seed: int) -> Fates:
-    """Run it. Who never ran has performance 0.
+    """Run it, perhaps under another admission (``paragon + arq``). Who never ran has performance 0.
 
     ``idle`` names those that had not ended while, at the end, a server stood free on which what
     they need would fit.
     """
     of = load_scenario(case.scenario)
     scale = min(1.0, case.workloads / sum(class_counts(of, lambda stated: stated)))
-    spec = RunSpec(case.scenario, policy, seed=seed, regime=case.regime or None, scale=scale)
+    own, _, admission = policy.partition(UNDER)
+    regime = case.regime or None
+    spec = RunSpec(case.scenario, own, admission, seed=seed, regime=regime, scale=scale)
     simulation = prepare(spec)
     outcome = simulation.run()
     free = [

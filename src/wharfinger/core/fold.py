@@ -14,6 +14,7 @@ from wharfinger.core.fold_probes import PROBES
 from wharfinger.core.fold_runs import RUNS, goes_on, pause_if_running
 from wharfinger.core.followups import same_array
 from wharfinger.core.lifecycle import Phase, Trigger
+from wharfinger.core.reviews import ANEW
 from wharfinger.core.state import (
     ADJUSTMENTS_KEPT,
     Adjustment,
@@ -142,6 +143,8 @@ def _updated(cluster: ClusterState, _time: float, event: ev.WorkloadUpdated) -> 
     record.deferral = None
     if record.phase is Phase.QUEUED:
         cluster.enqueue(record)
+        if record.review_at is not None:
+            cluster.review_at(record, ANEW)
     elif record.phase in UNDECIDED:
         cluster.review_at(record, None)
         cluster.undecided[record.name] = None

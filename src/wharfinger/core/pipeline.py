@@ -28,7 +28,7 @@ from wharfinger.core.queues import BlockedHead, entry_of
 from wharfinger.core.remedies import event_of
 from wharfinger.core.residency import is_stoppable
 from wharfinger.core.residents import ClusterResidents
-from wharfinger.core.reviews import due_reviews
+from wharfinger.core.reviews import due_reviews, verdict_on
 from wharfinger.core.seams import verdicts
 from wharfinger.core.seams.adaptation import Remedy
 from wharfinger.core.seams.admission import AdmissionView
@@ -473,7 +473,7 @@ class Core:
             verdict = None
             if record.phase is Phase.QUEUED:
                 request, view = self._residents.request(record, now), self.admission_view(now)
-                verdict = self.policy.admission.review(request, record.queue, view)
+                verdict = verdict_on(record, self.policy.admission, request, view)
             match verdict:
                 case verdicts.Divert(queue, decision, review_at, rank):
                     later = review_at if review_at is None or review_at > now else None

@@ -1,15 +1,25 @@
-"""Which workloads the admission reviews."""
+"""Which workloads the admission reviews, and what it is asked."""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from wharfinger.core.cluster_state import ClusterState
+from wharfinger.core.seams.admission import AdmissionPolicy, AdmissionView
+from wharfinger.core.seams.verdicts import Admit, Divert, ReviewVerdict, WaitUntil
 from wharfinger.core.state import WorkloadRecord
+from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.view import Request
+
+if TYPE_CHECKING:
+    from wharfinger.core.cluster_state import ClusterState
+
+ANEW = 0.0
+"""When one is reviewed whose manifest was changed: at once, and as if it came now."""
 
 SET_BACK_SECONDS = 1.0
 """A workload that began to wait so much later than now did so before the clock was set back."""
 
 
-def due_reviews(cluster: ClusterState, now: float) -> Iterator[WorkloadRecord]:
+def due_reviews(cluster: "ClusterState", now: float) -> Iterator[WorkloadRecord]:
     """Those whose review is due, each once: after a clock was set back, none waits for its time."""
     seen: set[str] = set()
     while (first := cluster.reviews.first()) is not None and first[1] not in seen:
@@ -18,3 +28,20 @@ def due_reviews(cluster: ClusterState, now: float) -> Iterator[WorkloadRecord]:
             return
         seen.add(record.name)
         yield record
+
+
+def verdict_on(
+    record: WorkloadRecord, admission: AdmissionPolicy, request: Request, view: AdmissionView
+) -> ReviewVerdict | None:
+    """Of one whose review is due; ``None`` = it stays."""
+    if record.review_at != ANEW:
+        return admission.review(request, record.queue, view)
+    verdict = admission.enqueue(request, view)
+    if not isinstance(verdict, Admit):
+        return verdict
+    message, review_at = "its manifest was changed", verdict.review_at
+    told = Decision(Stage.ADMISSION, admission.name, True, ReasonCode.OK, message)
+    decision = verdict.decision or told
+    if (verdict.queue, verdict.rank) != (record.queue, record.rank):
+        return Divert(verdict.queue, decision, review_at, verdict.rank)
+    return None if review_at is None else WaitUntil(review_at, decision)

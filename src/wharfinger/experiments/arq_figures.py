@@ -22,7 +22,8 @@ ARQ, PUBLISHED_ARQ = f"{PARAGON} + arq[ranges=quantile]", f"{PARAGON} + arq[high
 PUBLISHED_QUANTILE = f"{PARAGON} + arq[higher=empty,ranges=quantile]"
 POLICIES = (
     PARAGON, f"{PARAGON} + arq", ARQ, PUBLISHED_ARQ, PUBLISHED_QUANTILE, f"{PARAGON} + oracle",
-    "oracle", "oracle + arq", "oracle + oracle", "heterogeneity-oblivious", "interference-oblivious", "least-loaded",
+    "oracle", "oracle + arq", "oracle + oracle", "heterogeneity-oblivious",
+    "interference-oblivious", "least-loaded",
 )  # fmt: skip
 BY_QUEUES = {
     count: f"{PARAGON} + arq[queues={count},higher=empty,ranges=quantile]"

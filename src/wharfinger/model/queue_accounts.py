@@ -1,6 +1,7 @@
 """What has gone through a queue: what an admission may estimate waits from."""
 
 from dataclasses import dataclass, field
+from itertools import islice
 
 KEPT = 256
 """So many of the newest arrivals and busy periods of a queue are kept."""
@@ -58,10 +59,12 @@ class QueueAccount:
         >>> account.ages(10.0, 2)
         ([10.0, 4.0], 2.0)
         """
-        placed = list(self.placed.values())
-        step = -(-len(placed) // most) if placed else 1
-        ages = [max(0.0, now - at) for at in placed[::step]]
-        return ages, len(placed) / len(ages) if ages else 1.0
+        count = len(self.placed)
+        if not count:
+            return [], 1.0
+        some = islice(self.placed.values(), 0, None, -(-count // most))
+        ages = [now - at if at < now else 0.0 for at in some]
+        return ages, count / len(ages)
 
     def arrivals_per_second(self, now: float) -> float:
         """From outside, over the newest of them; 0 with fewer than two."""

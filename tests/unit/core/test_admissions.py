@@ -106,6 +106,19 @@ def test_at_its_review_it_may_take_any(cluster: GatedCluster) -> None:
     assert cluster.replayed().state == cluster.manager.state
 
 
+def test_a_changed_manifest_is_asked_about_at_once(cluster: GatedCluster) -> None:
+    submit(cluster, "far-0", "far-1")
+    before = cluster.record("far-1")
+    assert (before.queue, before.rank) == ("kept", 1.0)
+    cluster.now += 3
+    cluster.tell(ev.WorkloadUpdated(replace(before.workload, priority=5)))
+    record = cluster.record("far-1")
+    assert (record.phase, record.queue) == (Phase.QUEUED, "kept")
+    assert record.review_at is not None
+    assert record.review_at == cluster.now + 10, "as if it came now"
+    assert cluster.replayed().state == cluster.manager.state
+
+
 def test_a_clock_that_is_set_back_strands_nobody(cluster: GatedCluster) -> None:
     cluster.now = 10_000.0
     submit(cluster, "far-0", "far-1")

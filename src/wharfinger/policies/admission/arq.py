@@ -29,8 +29,8 @@ from wharfinger.policies.admission.busy_periods import (
     FEW,
     BusyFamily,
     BusyPeriods,
+    Releases,
     fitted,
-    free_within,
 )
 from wharfinger.policies.admission.fifo import BEST_EFFORT, Fifo, FifoSettings
 from wharfinger.policies.admission.quality import (
@@ -50,6 +50,8 @@ ANY = "any"
 MOST_QUEUES = 100
 GRID = 9
 """Times at which a switch is considered."""
+_SHARES = np.linspace(0.0, 1.0, GRID)
+_NEVER = np.zeros(GRID)
 AGES = 16
 """So many busy servers of a queue are looked at, each for as many of them."""
 GROWTH = 1.25
@@ -132,6 +134,7 @@ class Arq(Fifo):
         if not 1 <= count <= MOST_QUEUES:
             raise InvalidInput(f"queues: {count} is not from 1 to {MOST_QUEUES}")
         self._classes = tuple(f"class-{at}" for at in range(1, count + 1)) if count > 1 else ()
+        self._equal = edges(count, Ranges.EQUAL, np.zeros(0))
         self._at = {name: at for at, name in enumerate(self._classes)}
         self.queues = (ANY, *reversed(self._classes), BEST_EFFORT)
 
@@ -152,12 +155,7 @@ class Arq(Fifo):
         at = int(class_of(np.array([needs]), between)[0])
         queue = self._classes[at]
         message = f"class {at + 1} of {len(self._classes)}: it needs {needs:.0%} of a server"
-        decision, review_at = self._waiting(at, slack, view, view.waiting.get(queue, 0))
-        told = replace(
-            decision,
-            message=f"{message}; {decision.message}",
-            numbers={DEMAND: needs, **decision.numbers},
-        )
+        told, review_at = self._waiting(at, slack, view, message, {DEMAND: needs})
         return Admit(told, queue, review_at, self._rank(slack))
 
     def review(self, request: Request, queue: str, view: AdmissionView) -> Divert | None:
@@ -170,9 +168,8 @@ class Arq(Fifo):
             message = f"it may take any server now: {slack.why}"
             return Divert(ANY, self._decision(message, {"slack_seconds": slack.left_seconds}))
         below, name = at - 1, self._classes[at - 1]
-        decision, review_at = self._waiting(below, slack, view, view.waiting.get(name, 0))
         message = f"no server of {queue} has come free in time: from now on it waits in {name}"
-        told = replace(decision, message=f"{message}; {decision.message}")
+        told, review_at = self._waiting(below, slack, view, message, {})
         return Divert(name, told, review_at, self._rank(slack))
 
     def _rank(self, slack: WaitingSlack) -> float:
@@ -181,16 +178,25 @@ class Arq(Fifo):
         return slack.expected_seconds
 
     def _waiting(
-        self, at: int, slack: WaitingSlack, view: AdmissionView, before: int
+        self,
+        at: int,
+        slack: WaitingSlack,
+        view: AdmissionView,
+        why: str,
+        numbers: dict[str, float],
     ) -> tuple[Decision, float]:
         """What is told one that waits in a class, and when it is reviewed."""
         left, count = slack.left_seconds, len(self._classes)
-        times = np.linspace(0.0, left, GRID)
-        own = self._free(at, before + 1, times, view)
+        before = view.waiting.get(self._classes[at], 0)
+        times = left * _SHARES
+        releases = self._releases(at, times, view)
+        own = self._free(at, before + 1, releases, view)
         after: float | None = left
         if at > 0:
-            lower = self._classes[at - 1]
-            other = self._free(at - 1, view.waiting.get(lower, 0) + 1, times, view)
+            if self.settings.higher is Higher.EMPTY:
+                releases = self._releases(at - 1, times, view)
+            lower = view.waiting.get(self._classes[at - 1], 0)
+            other = self._free(at - 1, lower + 1, releases, view)
             budget = left + (slack.expected_seconds or left)
             middle = ((at + 0.5) / count, (at - 0.5) / count)
             after = switch_after(times, own, other, middle, budget, self.settings.objective)
@@ -198,13 +204,14 @@ class Arq(Fifo):
             after = left / (at + 1)  # Nothing is known: each class gets its part.
         after = min(max(after, LEAST_WAIT), left)
         over = 1 - float(own[-1])
-        numbers = {
+        numbers |= {
             "slack_seconds": left,
             "waiting_before": float(before),
             "switch_seconds": after,
-            "wait_over_slack_probability": over,
         }
-        message = f"{before} wait before it, {slack.why}"
+        if releases is not None:
+            numbers["wait_over_slack_probability"] = over
+        message = f"{why}; {before} wait before it, {slack.why}"
         if own.any():
             message += f"; one of its servers should be free by then with {1 - over:.0%}"
         where = self._classes[at - 1] if at > 0 and after < left else "any server"
@@ -250,7 +257,7 @@ class Arq(Fifo):
         begin = _noted(view.note).edges
         if self.settings.ranges is Ranges.QUANTILE and len(begin) == len(self._classes) - 1:
             return np.array(begin)
-        return edges(len(self._classes), Ranges.EQUAL, np.zeros(0))
+        return self._equal
 
     def _pools(self, cluster: View) -> NDArray[np.intp] | None:
         """(S,) the class of each server, as it is now."""
@@ -290,29 +297,38 @@ class Arq(Fifo):
 
     # --- waits ------------------------------------------------------------------------------
 
-    def _free(self, at: int, position: int, times: Array, view: AdmissionView) -> Array:
-        """Probability that the one in this position of a class is served within each time.
-
-        Where it may take servers of higher classes, too, every end counts, and those who are served
-        before its class.
-        """
+    def _releases(self, at: int, times: Array, view: AdmissionView) -> Releases | None:
+        """Of the servers that a class waits for: all ends count where it may take higher ones."""
         queue, fits = self._classes[at], _noted(view.note).fits
         if self.settings.higher is Higher.ALWAYS:
             accounts, busy = [each for each in view.accounts.values() if each.placed], fits.get("")
-            earlier = self.queues[: self.queues.index(queue)]
-            position += sum(view.waiting.get(other, 0) for other in earlier)
         else:
             account = view.accounts.get(queue)
             accounts, busy = [account] if account and account.placed else [], _of(fits, queue)
         if not accounts or busy is None:
-            return np.zeros(len(times))
+            return None
         ages: list[float] = []
         weights: list[float] = []
+        most = max(2, AGES // len(accounts))
         for each in accounts:
-            some, stands_for = each.ages(view.now, max(2, AGES // len(accounts)))
+            some, stands_for = each.ages(view.now, most)
             ages += some
             weights += [stands_for] * len(some)
-        return free_within(busy, ages, weights, position, times)
+        return Releases.after(busy, ages, weights, times)
+
+    def _free(
+        self, at: int, position: int, releases: Releases | None, view: AdmissionView
+    ) -> Array:
+        """Probability that the one in this position of a class is served, by time.
+
+        Where it may take servers of higher classes, too, those count who are served before it.
+        """
+        if releases is None:
+            return _NEVER
+        if self.settings.higher is Higher.ALWAYS:
+            for queue in self.queues[: -2 - at]:
+                position += view.waiting.get(queue, 0)
+        return releases.within(position)
 
     def report(self, queue: str, view: AdmissionView) -> QueueReport:
         """Its servers, the wait of the next that comes, and its load."""
@@ -335,9 +351,10 @@ class Arq(Fifo):
         if busy is None:
             return report
         times = np.linspace(0.0, 2 * busy.median(), 8 * GRID)
-        served = self._free(at, view.waiting.get(queue, 0) + 1, times, view)
-        if not served.any():
+        releases = self._releases(at, times, view)
+        if releases is None:
             return report
+        served = self._free(at, view.waiting.get(queue, 0) + 1, releases, view)
         reached = [
             float(np.interp(share, served, times)) if served[-1] >= share else None
             for share in NEXT.tolist()

@@ -99,31 +99,42 @@ def fitted(busy_seconds: Sequence[float]) -> BusyPeriods:
     return BusyPeriods(family, parameters, count, distance)
 
 
-def free_within(
-    busy: BusyPeriods,
-    ages: Sequence[float],
-    stands_for: Sequence[float],
-    position: int,
-    seconds: Array,
-) -> Array:
-    """Probability that so many servers have come free after each time.
+@dataclass(frozen=True, slots=True, eq=False)
+class Releases:
+    """When busy servers should come free: (G,) by time.
 
-    ``ages`` are how long servers have been busy, each for so many of them. ``position`` = 1
-    waits for the first release: 1 - Π [1 - F(a + t)] / [1 - F(a)]. Later ones are counted by a
-    normal approximation of the number of releases.
+    Attributes:
+        first: Probability that one has: 1 - Π [1 - F(a + t)] / [1 - F(a)].
+        mean: How many have, and the standard deviation of that.
     """
-    if not len(ages):
-        return np.zeros(len(seconds))
-    age, weight = np.asarray(ages)[:, None], np.asarray(stands_for)
-    left = np.maximum(1 - busy.below(age), 1e-9)
-    stays = np.minimum((1 - busy.below(age + seconds[None, :])) / left, 1.0)
-    first = 1 - np.exp(weight @ np.log(np.maximum(stays, 1e-12)))
-    if position <= 1:
-        return np.asarray(first)
-    released = 1 - stays
-    mean = weight @ released
-    std = np.sqrt(np.maximum(weight @ (released * stays), 1e-12))
-    return np.asarray(np.minimum(normal_below((mean - position + 0.5) / std), first))
+
+    first: Array
+    mean: Array
+    std: Array
+
+    @classmethod
+    def after(
+        cls, busy: BusyPeriods, ages: Sequence[float], stands_for: Sequence[float], seconds: Array
+    ) -> "Releases":
+        """After each time; ``ages`` are how long servers have been busy, each for so many."""
+        age, weight = np.array(ages)[:, None], np.array(stands_for)
+        over = busy.below(np.concatenate([age, age + seconds], axis=1))
+        left = np.maximum(1.0 - over[:, :1], 1e-9)
+        stays = np.minimum((1.0 - over[:, 1:]) / left, 1.0)
+        released = 1.0 - stays
+        variance = weight @ (released * stays)
+        first = 1.0 - np.exp(weight @ np.log(np.maximum(stays, 1e-12)))
+        return cls(first, weight @ released, np.sqrt(np.maximum(variance, 1e-12)))
+
+    def within(self, position: int) -> Array:
+        """(G,) probability that so many have come free.
+
+        From the second on they are counted by a normal approximation.
+        """
+        if position <= 1:
+            return self.first
+        deviations = (self.mean - (position - 0.5)) / self.std
+        return np.asarray(np.minimum(normal_below(deviations), self.first))
 
 
 def _closed_forms(seconds: Array) -> list[tuple[float, BusyFamily, tuple[float, ...]]]:

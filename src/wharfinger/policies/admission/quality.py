@@ -38,10 +38,12 @@ class Ranges(StrEnum):
 
 def demand(classification: Classification, measure: QualityMeasure) -> float:
     """The quality that a workload needs, from 0 to 1; sources that are unknown need none."""
-    wanted = sum(min(each.mean, FULL) for each in classification.caused.values())
+    wanted = 0.0
+    for each in classification.caused.values():
+        wanted += each.mean if each.mean < FULL else FULL
     if measure is QualityMeasure.BOTH:
-        tolerated = classification.tolerated.values()
-        wanted += sum(FULL - min(each.mean, FULL) for each in tolerated)
+        for each in classification.tolerated.values():
+            wanted += FULL - each.mean if each.mean < FULL else 0.0
         wanted /= 2
     return max(0.0, wanted / (FULL * len(SharedResource)))
 
