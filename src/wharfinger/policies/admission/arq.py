@@ -252,8 +252,8 @@ class Arq(Fifo):
             return np.array(begin)
         return edges(len(self._classes), Ranges.EQUAL, np.zeros(0))
 
-    def _pools(self, cluster: View) -> NDArray[np.intp] | None:
-        """(S,) the class of each server, as it is now."""
+    def pools(self, cluster: View) -> NDArray[np.intp] | None:
+        """(S,) the class of each server, as it is now; ``None`` = no scores are known."""
         of_servers = qualities(cluster, self.settings.quality)
         if of_servers is None:
             return None
@@ -268,7 +268,7 @@ class Arq(Fifo):
             return ()
         if self._slack(request, view).left_seconds <= LEAST_WAIT:
             return ()
-        pools = self._pools(view.cluster)
+        pools = self.pools(view.cluster)
         if pools is None:
             return ()
         if self.settings.higher is Higher.ALWAYS:
@@ -290,17 +290,14 @@ class Arq(Fifo):
 
     # --- waits ------------------------------------------------------------------------------
 
-    def _free(self, at: int, position: int, times: Array, view: AdmissionView) -> Array:
-        """Probability that the one in this position of a class is served within each time.
+    def comes_free(self, queue: str, position: int, times: Array, view: AdmissionView) -> Array:
+        """Probability that so many servers that serve a class have come free after each time.
 
-        Where it may take servers of higher classes, too, every end counts, and those who are served
-        before its class.
+        Where it may take servers of higher classes, too, every end counts. Zero = unknown.
         """
-        queue, fits = self._classes[at], _noted(view.note).fits
+        fits = _noted(view.note).fits
         if self.settings.higher is Higher.ALWAYS:
             accounts, busy = [each for each in view.accounts.values() if each.placed], fits.get("")
-            earlier = self.queues[: self.queues.index(queue)]
-            position += sum(view.waiting.get(other, 0) for other in earlier)
         else:
             account = view.accounts.get(queue)
             accounts, busy = [account] if account and account.placed else [], _of(fits, queue)
@@ -314,10 +311,21 @@ class Arq(Fifo):
             weights += [stands_for] * len(some)
         return free_within(busy, ages, weights, position, times)
 
+    def _free(self, at: int, position: int, times: Array, view: AdmissionView) -> Array:
+        """Probability that the one in this position of a class is served within each time.
+
+        Where all ends count, so do those who are served before its class.
+        """
+        queue = self._classes[at]
+        if self.settings.higher is Higher.ALWAYS:
+            earlier = self.queues[: self.queues.index(queue)]
+            position += sum(view.waiting.get(other, 0) for other in earlier)
+        return self.comes_free(queue, position, times, view)
+
     def report(self, queue: str, view: AdmissionView) -> QueueReport:
         """Its servers, the wait of the next that comes, and its load."""
         at = self._at.get(queue)
-        pools = None if at is None else self._pools(view.cluster)
+        pools = None if at is None else self.pools(view.cluster)
         if at is None or pools is None:
             return QueueReport()
         cluster, fits = view.cluster, _noted(view.note).fits
