@@ -1,7 +1,7 @@
 """How residents stand to their targets, and what a newcomer takes from them, server by server."""
 
 from dataclasses import dataclass
-from math import log
+from math import inf, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,8 @@ class Standing:
         if predicted.alone is not None:
             return cls(log(max(predicted.alone, MIN_KEPT)), predicted.alone_std**2, kept)
         mean, low = max(predicted.mean, MIN_KEPT), max(predicted.low, MIN_KEPT**2)
-        if predicted.low >= predicted.mean:  # It is certain.
-            return cls(log(mean), 0.0, kept)
-        z = quantile(predicted.confidence)
-        return cls(log(mean), (log(mean / low) / z) ** 2 if z > 0 else 0.0, kept)
+        z = quantile(predicted.confidence) if predicted.confidence < 1 else inf
+        return cls(log(mean), (log(mean / low) / z) ** 2 if z > 0 and low < mean else 0.0, kept)
 
 
 def residents_loss(

@@ -4,7 +4,9 @@
 """
 
 from wharfinger.errors import InvalidInput
+from wharfinger.experiments.arq_figure2 import ARQ_FIGURE2
 from wharfinger.experiments.arq_figures import ARQ_FIGURE3, ARQ_FIGURE5, ARQ_FIGURE6
+from wharfinger.experiments.arq_tables import ARQ_TABLE62, ARQ_TABLE63
 from wharfinger.experiments.ground_truth import GroundTruthStudy
 from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
 from wharfinger.experiments.paragon_accounting import PARAGON_ACCOUNTING
@@ -63,9 +65,12 @@ _ALL: tuple[Experiment, ...] = (
     PARAGON_FIGURE16,
     PARAGON_SHORT_JOBS,
     PARAGON_ACCOUNTING,
+    ARQ_FIGURE2,
     ARQ_FIGURE3,
     ARQ_FIGURE5,
     ARQ_FIGURE6,
+    ARQ_TABLE62,
+    ARQ_TABLE63,
 )
 EXPERIMENTS: dict[str, Experiment] = {each.name: each for each in _ALL}
 

@@ -189,12 +189,12 @@ class Arq(Fifo):
         left, count = slack.left_seconds, len(self._classes)
         before = view.waiting.get(self._classes[at], 0)
         times = left * _SHARES
-        releases = self._releases(at, times, view)
+        releases = self.releases(self._classes[at], times, view)
         own = self._free(at, before + 1, releases, view)
         after: float | None = left
         if at > 0:
             if self.settings.higher is Higher.EMPTY:
-                releases = self._releases(at - 1, times, view)
+                releases = self.releases(self._classes[at - 1], times, view)
             lower = view.waiting.get(self._classes[at - 1], 0)
             other = self._free(at - 1, lower + 1, releases, view)
             budget = left + (slack.expected_seconds or left)
@@ -259,8 +259,8 @@ class Arq(Fifo):
             return np.array(begin)
         return self._equal
 
-    def _pools(self, cluster: View) -> NDArray[np.intp] | None:
-        """(S,) the class of each server, as it is now."""
+    def pools(self, cluster: View) -> NDArray[np.intp] | None:
+        """(S,) the class of each server, as it is now; ``None`` = no scores are known."""
         of_servers = qualities(cluster, self.settings.quality)
         if of_servers is None:
             return None
@@ -275,7 +275,7 @@ class Arq(Fifo):
             return ()
         if self._slack(request, view).left_seconds <= LEAST_WAIT:
             return ()
-        pools = self._pools(view.cluster)
+        pools = self.pools(view.cluster)
         if pools is None:
             return ()
         if self.settings.higher is Higher.ALWAYS:
@@ -297,9 +297,12 @@ class Arq(Fifo):
 
     # --- waits ------------------------------------------------------------------------------
 
-    def _releases(self, at: int, times: Array, view: AdmissionView) -> Releases | None:
-        """Of the servers that a class waits for: all ends count where it may take higher ones."""
-        queue, fits = self._classes[at], _noted(view.note).fits
+    def releases(self, queue: str, times: Array, view: AdmissionView) -> Releases | None:
+        """When servers that serve a class should come free; ``None`` = nothing is known.
+
+        Where it may take servers of higher classes, too, every end counts.
+        """
+        fits = _noted(view.note).fits
         if self.settings.higher is Higher.ALWAYS:
             accounts, busy = [each for each in view.accounts.values() if each.placed], fits.get("")
         else:
@@ -333,7 +336,7 @@ class Arq(Fifo):
     def report(self, queue: str, view: AdmissionView) -> QueueReport:
         """Its servers, the wait of the next that comes, and its load."""
         at = self._at.get(queue)
-        pools = None if at is None else self._pools(view.cluster)
+        pools = None if at is None else self.pools(view.cluster)
         if at is None or pools is None:
             return QueueReport()
         cluster, fits = view.cluster, _noted(view.note).fits
@@ -351,7 +354,7 @@ class Arq(Fifo):
         if busy is None:
             return report
         times = np.linspace(0.0, 2 * busy.median(), 8 * GRID)
-        releases = self._releases(at, times, view)
+        releases = self.releases(queue, times, view)
         if releases is None:
             return report
         served = self._free(at, view.waiting.get(queue, 0) + 1, releases, view)
