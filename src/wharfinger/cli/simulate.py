@@ -103,7 +103,7 @@ def _list(arguments: argparse.Namespace) -> None:
 
 def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
     from wharfinger.policies.registry import POLICIES, make_policy, split_spec  # noqa: PLC0415
-    from wharfinger.simulator.policies import policies  # noqa: PLC0415
+    from wharfinger.simulator.policies import ORACLE, policies  # noqa: PLC0415
     from wharfinger.simulator.run import RunSpec  # noqa: PLC0415
 
     option = "--compare" if arguments.compare else "--policy"
@@ -111,7 +111,7 @@ def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
     if name in POLICIES:  # Wrong settings are told before anything runs.
         make_policy(
             policy,
-            admission=arguments.admission or "",
+            admission="" if arguments.admission == ORACLE else arguments.admission or "",
             adaptation=arguments.adaptation or "",
             contention=arguments.contention or "",
         )

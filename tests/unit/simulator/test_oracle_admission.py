@@ -1,11 +1,16 @@
 """The oracle's admission: nobody who can keep a target is served too slowly, or after the lost."""
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+from wharfinger.cli.main import main
 from wharfinger.core import events as ev
 from wharfinger.simulator.oracle.admission import IN_TIME, LATE
 from wharfinger.simulator.oracle.demand import Knowledge
-from wharfinger.simulator.run import RunSpec, Simulation, prepare
+from wharfinger.simulator.run import RunSpec, Simulation, prepare, replay_recording
 
 SPEC = RunSpec("paragon-local-oversubscribed", "least-loaded", "oracle", seed=2, workloads=60)
 
@@ -67,3 +72,16 @@ def test_latest_is_when_what_is_needed_is_what_it_does():
         assert wants is not None
         latest = wants.latest(wants.best)
         assert wants.needed(0.0, latest) == pytest.approx(wants.best)
+
+
+def test_it_is_a_choice_of_simulate(capsys: pytest.CaptureFixture[str]):
+    argv = ["simulate", "paragon-local-low", "--workloads", "5", "--policy", "least-loaded"]
+    assert main([*argv, "--admission", "oracle", "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["admission"] == "oracle"
+
+
+def test_a_recording_is_decided_again(tmp_path: Path):
+    spec = RunSpec("paragon-local-low", "paragon", "oracle", seed=2, workloads=8)
+    prepare(replace(spec, record=tmp_path / "run.jsonl")).run()
+    assert replay_recording(tmp_path / "run.jsonl").difference is None
