@@ -93,11 +93,14 @@ class FollowUps:
         return min(due, default=None)
 
     def members(self, name: str) -> list[WorkloadRecord]:
-        """The workload of this name, or those of the array of this name; empty = neither."""
+        """The workload of this name, or those of the array of this name, by number; empty = none.
+
+        The order is the same in a core that was made from a snapshot, after any changes.
+        """
         workloads = self._state.workloads
         if name in workloads:
             return [workloads[name]]
-        return [workloads[member] for member in self._arrays.get(name, ())]
+        return sorted((workloads[each] for each in self._arrays.get(name, ())), key=_number)
 
     def measured_as(self, record: WorkloadRecord) -> tuple[WorkloadRecord | None, str]:
         """Who tells what it needs, and how that is known: itself, of a former run, or another.
@@ -193,3 +196,7 @@ def same_array(record: WorkloadRecord, other: WorkloadRecord) -> bool:
 def runs_again(record: WorkloadRecord) -> bool:
     """Whether its schedule has another run for it."""
     return record.workload.schedule is not None and record.phase not in _NOT_AGAIN
+
+
+def _number(record: WorkloadRecord) -> int:
+    return record.workload.array.index if record.workload.array is not None else 0

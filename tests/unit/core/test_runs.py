@@ -656,3 +656,10 @@ def test_members_that_are_forgotten_at_once_count_for_what_waits_for_their_array
     assert set(cluster.manager.state.workloads) == {"w"}
     assert cluster.record("w").phase is (Phase.REJECTED if code else Phase.PLACED)
     assert cluster.manager.knows("x")
+
+
+def test_members_of_an_array_are_in_their_order_after_a_change(cluster: Cluster) -> None:
+    members = [replace(workload(f"x-{n}"), array=ArrayMember("x", n)) for n in range(3)]
+    cluster.tell(*(ev.WorkloadSubmitted(member) for member in members))
+    cluster.tell(ev.WorkloadUpdated(replace(members[0], priority=5)))
+    assert [each.name for each in cluster.manager.members("x")] == ["x-0", "x-1", "x-2"]
