@@ -14,7 +14,7 @@ from wharfinger.core.fold_probes import PROBES
 from wharfinger.core.fold_runs import RUNS, goes_on, pause_if_running
 from wharfinger.core.followups import same_array
 from wharfinger.core.lifecycle import Phase, Trigger
-from wharfinger.core.reviews import ANEW
+from wharfinger.core.reviews import AFTER_CHANGE
 from wharfinger.core.state import (
     ADJUSTMENTS_KEPT,
     Adjustment,
@@ -144,7 +144,7 @@ def _updated(cluster: ClusterState, _time: float, event: ev.WorkloadUpdated) -> 
     if record.phase is Phase.QUEUED:
         cluster.enqueue(record)
         if record.review_at is not None:
-            cluster.review_at(record, ANEW)
+            cluster.review_at(record, AFTER_CHANGE)
     elif record.phase in UNDECIDED:
         cluster.review_at(record, None)
         cluster.undecided[record.name] = None

@@ -12,8 +12,8 @@ from wharfinger.model.view import Request
 if TYPE_CHECKING:
     from wharfinger.core.cluster_state import ClusterState
 
-ANEW = 0.0
-"""When one is reviewed whose manifest was changed: at once, and as if it came now."""
+AFTER_CHANGE = 0.0
+"""Time of the review of a workload whose manifest was changed: at once, and as if it came now."""
 
 SET_BACK_SECONDS = 1.0
 """A workload that began to wait so much later than now did so before the clock was set back."""
@@ -34,7 +34,7 @@ def verdict_on(
     record: WorkloadRecord, admission: AdmissionPolicy, request: Request, view: AdmissionView
 ) -> ReviewVerdict | None:
     """Of one whose review is due; ``None`` = it stays."""
-    if record.review_at != ANEW:
+    if record.review_at != AFTER_CHANGE:
         return admission.review(request, record.queue, view)
     verdict = admission.enqueue(request, view)
     if not isinstance(verdict, Admit):

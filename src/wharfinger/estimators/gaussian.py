@@ -32,6 +32,8 @@ EXPONENTS = (0.0, 0.5)
 FOLDS = 10
 MAX_ROWS = 500
 """Rows that settings are chosen on; more hardly change the choice."""
+TIED = 1e-9
+"""Of an error: settings that differ by less tie, and the first is taken, on every machine."""
 REVEALED = (1, 2, 4)
 DRAWS = 2
 
@@ -196,7 +198,8 @@ def choose(
                 scores[settings] = scores.get(settings, 0.0) + error
     if not any(scores.values()):
         return replace(DEFAULT, free_level=levels[0])
-    return min(scores, key=lambda settings: scores[settings])
+    enough = (1 + TIED) * min(scores.values())
+    return next(settings for settings, score in scores.items() if score <= enough)
 
 
 def _drawn(rows: Array, count: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
