@@ -19,7 +19,7 @@ from tests.support import wait_until
 from tests.support.supervised import Run
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.host.binaries import ibench_path
-from wharfinger.host.processes import KEY_VARIABLE, identity_of, open_pidfd
+from wharfinger.host.processes import identity_of, marker_of, open_pidfd
 from wharfinger.ibench.driver import measure_maximum, start, start_supervised
 from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
 
@@ -257,7 +257,7 @@ def children_named(name: str, parent: int | None = None) -> list[int]:
 
 
 def test_a_supervised_source_obeys_and_ends(run: Run):
-    with start_supervised(INTEGER, run.run_dir, env={KEY_VARIABLE: run.key}) as source:
+    with start_supervised(INTEGER, run.run_dir, env=marker_of(run.run_dir)) as source:
         source.set_intensity(20)
         assert source.next_report().achieved <= 30
         source.withdraw()
@@ -269,14 +269,13 @@ def test_a_supervised_source_obeys_and_ends(run: Run):
 def test_a_supervised_source_that_cannot_start_says_why(run: Run):
     setting = SourceSetting(source_named("integer"), (8000,))
     with pytest.raises(InvalidInput, match="CPU 8000 may not be used"):
-        start_supervised(setting, run.run_dir, env={KEY_VARIABLE: run.key})
+        start_supervised(setting, run.run_dir, env=marker_of(run.run_dir))
 
 
 def test_a_supervised_source_ends_when_its_driver_is_killed(run: Run):
     driver = DRIVER.replace("import start", "import start_supervised").replace(
         "start(setting)",
-        f"start_supervised(setting, Path({str(run.run_dir)!r}), "
-        f"env={{{KEY_VARIABLE!r}: {run.key!r}}})",
+        f"start_supervised(setting, Path({str(run.run_dir)!r}), env={marker_of(run.run_dir)!r})",
     )
     argv = [sys.executable, "-c", driver, "integer", str(CPU), "/"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as child:

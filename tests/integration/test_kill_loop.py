@@ -60,7 +60,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
         for pid in processes_with(str(tmp_path)):
             os.kill(pid, signal.SIGKILL)
         for path in runs:
-            kill_orphans(path.name)
+            kill_orphans(path)
 
 
 class Users:
@@ -246,7 +246,7 @@ def _restart_machine(manager: LiveManager, tmp_path: Path, other_pid: int) -> No
     for pid in processes_with(str(tmp_path)):
         os.kill(pid, signal.SIGKILL)
     for path in manager.runs():
-        kill_orphans(path.name)
+        kill_orphans(path)
     for path, run in manager.runs().items():
         if run.claim is Claim.TAKEN:
             for record in ("claim", "started"):

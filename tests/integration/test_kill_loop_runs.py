@@ -117,7 +117,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
         for pid in processes_with(str(tmp_path)):
             os.kill(pid, signal.SIGKILL)
         for path in runs:
-            kill_orphans(path.name)
+            kill_orphans(path)
 
 
 class Users:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.supervised import Run, Runs, launcher_script, marked_pids, until
-from wharfinger.host.processes import kill_orphans, open_pidfd
+from wharfinger.host.processes import KEY_VARIABLE, kill_orphans, open_pidfd
 from wharfinger.host.run_dir import Claim, read_run
 from wharfinger.host.supervisor import SupervisorStatus, cancel
 
@@ -211,11 +211,26 @@ def test_a_killed_supervisor_leaves_no_status_and_its_orphans_are_found(run: Run
     assert main is not None
     until(lambda: not main.process.is_alive(), "the main process follows its supervisor")
     assert marked_pids(run.key), "there are orphans"
-    assert kill_orphans(run.key) > 0
+    assert kill_orphans(run.run_dir) > 0
     assert marked_pids(run.key) == []
     record = run.record()
     assert record.claim == Claim.TAKEN and record.exit is None
     assert record.supervisor is not None and open_pidfd(record.supervisor) is None
+
+
+def test_orphans_of_another_manager_with_the_same_key_are_left_alone(
+    runs: Runs, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    ours, theirs, older = runs.new(), runs.new(tmp_path / "other"), runs.new()
+    key = {KEY_VARIABLE: ours.key}
+    theirs.launch("sleep", "60", env={**theirs.spec("x").env, **key})
+    older.launch("sleep", "60", env={"PATH": "/usr/bin:/bin", **key})
+    for run in (theirs, older):
+        run.started()
+    assert kill_orphans(ours.run_dir) == 1, "what version 0.1 started has the key alone"
+    assert older.end().signal == signal.SIGKILL
+    assert theirs.record().exit is None
 
 
 def test_cpu_time_of_the_whole_tree_is_told(run: Run) -> None:

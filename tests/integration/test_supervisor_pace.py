@@ -182,7 +182,7 @@ def test_a_supervisor_killed_while_its_tree_is_stopped_leaves_what_can_be_killed
     os.kill(supervisor.pid, signal.SIGKILL)
     run.status()
     assert run.record().exit is None
-    kill_orphans(run.key)
+    kill_orphans(run.run_dir)
     assert marked_pids(run.key) == []
 
 

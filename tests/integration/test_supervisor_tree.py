@@ -112,7 +112,7 @@ def test_forking_faster_than_one_can_look_does_not_help(
     gate.write_text("end\n")
     ended = run.end()
     assert (ended.exit_code, ended.unkilled_processes) == (4, 0)
-    kill_orphans(run.key)
+    kill_orphans(run.run_dir)
     assert marked_pids(run.key) == []
 
 

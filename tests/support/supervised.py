@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from wharfinger.host.processes import KEY_VARIABLE, kill_orphans, open_pidfd
+from wharfinger.host.processes import KEY_VARIABLE, kill_orphans, marker_of, open_pidfd
 from wharfinger.host.run_dir import ExitRecord, RunRecord, read_output, read_run
 from wharfinger.host.supervisor import (
     LaunchSpec,
@@ -59,7 +59,7 @@ class Run:
         # Not the caller's PATH: a folder in it that we may not search turns ENOENT into EACCES.
         env = {
             "PATH": "/usr/local/bin:/usr/bin:/bin",
-            KEY_VARIABLE: self.key,
+            **marker_of(self.run_dir),
             "RUN": str(self.run_dir),
         }
         spec = LaunchSpec(command=command, env=env, working_directory=self.run_dir.parent)
@@ -115,7 +115,7 @@ class Run:
             select.select([pidfd], [], [], DEADLINE_SECONDS)
             os.close(pidfd)
         if identity and self.record().exit is None:
-            kill_orphans(self.key)
+            kill_orphans(self.run_dir)
         shutil.rmtree(self.run_dir, ignore_errors=True)
 
 

@@ -4,19 +4,23 @@ Pidfds identify processes, because a pid may be reused. Where a workload has no 
 bound and measured by descent: the supervisor is a subreaper, so daemons stay its descendants.
 """
 
+import hashlib
 import os
 import select
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 KEY_VARIABLE = "WHARFINGER_KEY"
 """In a workload's environment, it holds the key by which :func:`kill_orphans` finds the tree."""
+RUNS_VARIABLE = "WHARFINGER_RUNS"
+"""Beside the key, it names the directory of runs: another manager's may use the same key."""
 
+_KEY, _RUNS = KEY_VARIABLE.encode(), RUNS_VARIABLE.encode()
 _MAX_ENVIRON_BYTES = 8 << 20
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -64,15 +68,24 @@ def open_pidfd(identity: ProcessIdentity) -> int | None:
     return None
 
 
-def kill_orphans(*keys: str, timeout_seconds: float = 10.0) -> int:
-    """Kill every process of ours whose environment has ``WHARFINGER_KEY=<one of the keys>``.
+def marker_of(run_dir: Path, mark: str = "") -> dict[str, str]:
+    """What a run's processes have in their environment; ``mark`` ends the key of a part of them."""
+    place = hashlib.sha256(os.fsencode(os.path.realpath(run_dir.parent))).hexdigest()
+    return {KEY_VARIABLE: run_dir.name + mark, RUNS_VARIABLE: place[:16]}
 
-    As root: of anybody, for what it runs as others. The last resort where there is no cgroup: it
-    misses processes that cleared their environment, and gives up after the timeout. Returns how
-    many were killed.
+
+def kill_orphans(*run_dirs: Path, mark: str = "", timeout_seconds: float = 10.0) -> int:
+    """Kill every process of ours whose environment has a run's :func:`marker_of`.
+
+    One that version 0.1 started has the key alone. As root: of anybody, for what it runs as
+    others. The last resort where there is no cgroup: it misses processes that cleared their
+    environment, and gives up after the timeout. Returns how many were killed.
     """
     deadline = time.monotonic() + timeout_seconds
-    markers = frozenset(f"{KEY_VARIABLE}={key}".encode() for key in keys)
+    markers = [
+        {name.encode(): os.fsencode(value) for name, value in marker_of(run_dir, mark).items()}
+        for run_dir in run_dirs
+    ]
     killed = 0
     while True:
         pidfds = list(_marked_processes(markers))
@@ -85,7 +98,7 @@ def kill_orphans(*keys: str, timeout_seconds: float = 10.0) -> int:
             return killed
 
 
-def _marked_processes(markers: frozenset[bytes]) -> Iterator[int]:
+def _marked_processes(markers: Sequence[Mapping[bytes, bytes]]) -> Iterator[int]:
     for pid in _all_pids():
         if pid == os.getpid():
             continue
@@ -100,15 +113,20 @@ def _marked_processes(markers: frozenset[bytes]) -> Iterator[int]:
             os.close(pidfd)
 
 
-def _has_marker(pid: int, markers: frozenset[bytes]) -> bool:
+def _has_marker(pid: int, markers: Sequence[Mapping[bytes, bytes]]) -> bool:
     try:
         directory = Path(f"/proc/{pid}")
         if os.geteuid() not in {0, directory.stat().st_uid}:  # those of root may have others' ids
             return False
         with (directory / "environ").open("rb") as environ:
-            return not markers.isdisjoint(environ.read(_MAX_ENVIRON_BYTES).split(b"\0"))
+            lines = environ.read(_MAX_ENVIRON_BYTES).split(b"\0")
     except OSError:
         return False
+    variables = {name: value for name, _, value in (line.partition(b"=") for line in lines)}
+    return any(
+        variables.get(_KEY) == marker[_KEY] and variables.get(_RUNS, marker[_RUNS]) == marker[_RUNS]
+        for marker in markers
+    )
 
 
 def has_ended(pidfd: int, timeout_seconds: float = 0.0) -> bool:

@@ -46,7 +46,7 @@ class LaunchSpec:
 
     Attributes:
         command: Program and arguments; the program is looked up in the ``PATH`` of ``env``.
-        env: The whole environment of the program, with ``KEY_VARIABLE``.
+        env: The whole environment of the program, with ``processes.marker_of``.
         stop_grace_seconds: From ``stop_signal`` to SIGKILL, unless a stop gives another.
         log_cap_bytes: Of output kept, in two segments of half of it each.
         cgroup_procs: Files that the program writes itself into before exec.

@@ -279,7 +279,7 @@ def start_supervised(
 ) -> RunningSource:
     """Start a source under a supervisor, at intensity 0: in cgroups, like a workload.
 
-    The caller removes ``run_dir``, and puts ``KEY_VARIABLE`` in the whole environment ``env``.
+    The caller removes ``run_dir``, and puts its ``marker_of`` in the whole environment ``env``.
     Raises as :func:`start`, and ``EngineFault`` if there could be no supervisor.
     """
     group = group or Group({})

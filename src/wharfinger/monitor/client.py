@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -28,10 +29,10 @@ MARK = ".measure"
 _KILL_SECONDS = 1.0
 
 
-def kill_commands(keys: Iterable[str]) -> int:
+def kill_commands(run_dirs: Iterable[Path]) -> int:
     """Kill what measuring commands left after their reader or manager was killed; how many."""
-    marked = [key + MARK for key in keys]
-    return kill_orphans(*marked, timeout_seconds=_KILL_SECONDS) if marked else 0
+    left = list(run_dirs)
+    return kill_orphans(*left, mark=MARK, timeout_seconds=_KILL_SECONDS) if left else 0
 
 
 TellNewest = Callable[[Sequence[tuple[Sample, Sample]]], None]
@@ -111,7 +112,7 @@ class MeterClient:
             return
         self._send({"forget": [key]})
         if spec.runs_commands:
-            kill_commands([key])
+            kill_commands([Path(spec.run_dir)])
 
     def close(self) -> None:
         """End the meter."""
@@ -186,7 +187,7 @@ class MeterClient:
     def _died(self) -> None:
         note = os.pread(self._note, NOTE_BYTES, 0).rstrip(b"\0").decode(errors="replace")
         status = self._end()
-        kill_commands(key for key, spec in self._specs.items() if spec.runs_commands)
+        kill_commands(Path(spec.run_dir) for spec in self._specs.values() if spec.runs_commands)
         self._deaths += 1
         hung = status == -signal.SIGALRM
         # A kill may come at any workload; twice at the same is no coincidence.

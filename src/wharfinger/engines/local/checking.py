@@ -45,7 +45,7 @@ def why_not(workload: Workload) -> str:
     directory = Path(run.working_directory)
     if problem := _problem_of_directory(directory, account):
         return f"{_DIRECTORY}: {problem}"
-    path = environment(workload, "")["PATH"]
+    path = environment(workload)["PATH"]
     if problem := _problem_of_program(run.command[0], path, directory, account):
         return f"{_COMMAND}: {problem}"
     return ""
@@ -61,7 +61,7 @@ def cannot_run(workload: Workload, said: str) -> str:
         return ""
     if why := why_not(workload):
         return f"{CANNOT_RUN}{why}"
-    path, directory = environment(workload, "")["PATH"], Path(workload.run.working_directory)
+    path, directory = environment(workload)["PATH"], Path(workload.run.working_directory)
     found = next(filter(Path.exists, _candidates(program, path, directory)), None)
     if found is None or any(found.resolve().is_relative_to(place) for place in _HIDDEN):
         return ""

@@ -270,7 +270,7 @@ class LocalEngine:
             raise EngineFault(
                 f"{key}: just taken over, its environment is not known yet", retryable=True
             )
-        spec = machine.spec_of(key, run.workload, run.start, placement, run.group)
+        spec = machine.spec_of(run.run_dir, run.workload, run.start, placement, run.group)
         with self._watcher.spare_descriptors():
             execution = execute(replace(spec, command=tuple(command)), stdin=stdin)
         # Without a cgroup nothing else would end it with its workload.

@@ -17,7 +17,7 @@ from wharfinger.engines.local.records import StartRecord, create_run
 from wharfinger.errors import InvalidInput
 from wharfinger.host.accounts import UserAccount, other_account
 from wharfinger.host.cgroups import CgroupControl, Group, Limits
-from wharfinger.host.processes import KEY_VARIABLE
+from wharfinger.host.processes import marker_of
 from wharfinger.host.supervisor import LaunchSpec, Supervisor, launch, signal_named
 from wharfinger.host.topology import LocalServer
 from wharfinger.model.allocation import Allocation, Placement
@@ -82,17 +82,22 @@ class Launcher:
         an allocation that no kernel could keep, ``EngineFault`` if the kernel refuses.
         """
         group = self._prepare(run_dir.name, start, placement)
-        spec = self.spec_of(run_dir.name, workload, start, placement, group)
+        spec = self.spec_of(run_dir, workload, start, placement, group)
         pace = pace_of(start, group) if paced else None
         return launch(run_dir, replace(spec, cpu_millicpus=pace))
 
     def spec_of(
-        self, key: str, workload: Workload, start: StartRecord, placement: Placement, group: Group
+        self,
+        run_dir: Path,
+        workload: Workload,
+        start: StartRecord,
+        placement: Placement,
+        group: Group,
     ) -> LaunchSpec:
         """How its program is started in its groups, unpaced; raises ``InvalidInput``."""
         return LaunchSpec(
             command=workload.run.command,
-            env=environment(workload, key),
+            env={**environment(workload), **marker_of(run_dir)},
             working_directory=Path(workload.run.working_directory),
             stop_grace_seconds=workload.run.stop_grace_seconds,
             log_cap_bytes=self.log_cap_bytes,
@@ -135,7 +140,7 @@ class Launcher:
                 base.rmdir()
 
 
-def environment(workload: Workload, key: str) -> dict[str, str]:
+def environment(workload: Workload) -> dict[str, str]:
     """The program's whole environment: little of ours, all of the workload's, and its name.
 
     ``InvalidInput``: there is no such user as it is to run as, or we may not become them.
@@ -143,7 +148,6 @@ def environment(workload: Workload, key: str) -> dict[str, str]:
     return {
         **environment_of(other_account(workload.run.user)),
         **workload.run.env,
-        KEY_VARIABLE: key,
         WORKLOAD_VARIABLE: workload.name,
     }
 

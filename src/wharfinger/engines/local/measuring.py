@@ -24,7 +24,7 @@ from wharfinger.errors import InvalidInput, NotFound, OutOfSpace, WharfingerErro
 from wharfinger.host.accounts import other_account
 from wharfinger.host.cgroups import Group
 from wharfinger.host.cgroups.limits import UNIFIED
-from wharfinger.host.processes import KEY_VARIABLE
+from wharfinger.host.processes import marker_of
 from wharfinger.host.run_dir import read_output, read_run
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
@@ -80,7 +80,7 @@ class LocalMonitor:
 
     def adopt(self) -> None:
         """Take over the load generators; end what else an earlier manager left of measuring."""
-        kill_commands(self._runs)
+        kill_commands(run.run_dir for run in self._runs.values())
         self._loads.adopt({key: run.settled is None for key, run in self._runs.items()})
 
     def measure(self, action: act.MeasureWorkload) -> None:
@@ -192,7 +192,7 @@ def with_commands(spec: WatchSpec, workload: Workload) -> WatchSpec:
         return spec
     try:
         account = other_account(workload.run.user)
-        env = {**environment(workload, spec.key), KEY_VARIABLE: spec.key + MARK}
+        env = {**environment(workload), **marker_of(Path(spec.run_dir), MARK)}
     except InvalidInput as error:  # The user was removed since it was started.
         log.warning("%s is measured and probed without commands: %s", spec.key, error)
         ready, alive = (

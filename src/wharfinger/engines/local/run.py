@@ -207,7 +207,7 @@ class SupervisedTree:
     def _kill_what_is_left(self, record: RunRecord) -> str:
         """Why it vanished; first make sure that nothing of it runs, also after a restart."""
         if not self._grouped(self.group.kill_all):
-            kill_orphans(self.key)
+            kill_orphans(self.run_dir)
         if record.supervisor is None:
             return reports.CLAIM_DAMAGED
         here = identity_of(os.getpid())

@@ -68,8 +68,8 @@ def clear_run(run_dir: Path) -> None:
     group = groups_of(start.groups, run_dir.name)
     try:
         if not group.kill_all():
-            kill_orphans(run_dir.name)
-        kill_orphans(run_dir.name + MARK)
+            kill_orphans(run_dir)
+        kill_orphans(run_dir, mark=MARK)
         if group.paths and not group.remove():
             log.warning("%s: its cgroups are not empty, they stay", run_dir.name)
     except EngineFault as fault:

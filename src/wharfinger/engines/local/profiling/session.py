@@ -22,7 +22,7 @@ from wharfinger.engines.local.profiling.runs import (
     wait_until_begun,
 )
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
-from wharfinger.host.processes import KEY_VARIABLE
+from wharfinger.host.processes import marker_of
 from wharfinger.ibench.driver import RunningSource, begin_maximum, start_supervised
 from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
 from wharfinger.model.allocation import Allocation, Placement
@@ -366,8 +366,8 @@ def begin_source(
         setting = _setting(job, resource, upper_base, lifeline)
         placement = Placement(job.plan.server, allocation)
         group = job.machine.create_run(job.directory, name, placement)
-        env = {KEY_VARIABLE: name}
-        source = start_supervised(setting, job.directory / name, env=env, group=group)
+        run_dir = job.directory / name
+        source = start_supervised(setting, run_dir, env=marker_of(run_dir), group=group)
     except (InvalidInput, EngineFault, OutOfSpace, Unavailable) as error:
         clear_run(job.directory / name)
         raise SourceSilent(str(error)) from error
