@@ -16,6 +16,7 @@ from wharfinger.experiments.paragon_figures import (
     OVERSUBSCRIBED,
     PERFORMANCE,
     RANKED,
+    WITH_ARQ,
     published,
 )
 from wharfinger.experiments.runs import Figure, Published, RunMeasure
@@ -147,4 +148,5 @@ PARAGON_FIGURE15 = replace(
     about="allocated beside required CPUs on EC2, at high load and oversubscribed",
     source="Paragon (TOCS) Figure 15, section 6.2: no number is printed of its lines",
     scenarios=(HIGH, OVERSUBSCRIBED),
+    policies=(*OF_SCHEDULERS.policies, WITH_ARQ),
 )

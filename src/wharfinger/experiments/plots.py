@@ -61,6 +61,8 @@ DASHES: tuple[Any, ...] = (
     "-", (0, (6, 1.5)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)), (0, (3, 1.2)),
 )  # fmt: skip
 """Five, to nine colours: no two lines share both, nor those of similar lightness the dashes."""
+TINT, HATCHES = 0.6, ("", "////", "....")
+"""Opacity of a bar's colour; what tells bars of one colour apart."""
 LIGHT = "#b9d3ea"
 """Of areas."""
 BUSY = "YlGnBu"
@@ -273,19 +275,18 @@ def bars(
     size = (max(WIDTH_INCHES, 0.25 * len(names) * len(groups)), 4.8)
     with canvas(1, 1, title, size) as (figure, (axes,)):
         for number, name in enumerate(names):
-            shade = str(0.5 + 0.38 * number / max(1, len(names) - 1))
-            label = name
+            style, label = _bar_style(number), name
             for at, (case, group) in enumerate(groups.items()):
                 if name not in group:
                     continue
                 x, value = at + (number + 0.5) * width - 0.4, group[name]
-                axes.bar(x, value.mean, 0.9 * width, color=shade, label=label)
+                axes.bar(x, value.mean, 0.9 * width, label=label, **style)
                 label = ""
                 if value.low is not None and value.high is not None:
                     axes.vlines(x, value.low, value.high, color="black", linewidth=1.2)
                 if (case, name) in published:
                     ends = x - 0.45 * width, x + 0.45 * width
-                    axes.hlines(published[case, name], *ends, color=COLOURS[4], linewidth=2.5)
+                    axes.hlines(published[case, name], *ends, color="black", linewidth=2.5)
         axes.set_xticks(range(len(groups)), labels=list(groups))
         if sum(map(len, groups)) > AXIS_LETTERS:
             axes.tick_params("x", rotation=90)
@@ -297,6 +298,12 @@ def bars(
         columns = min(FEW, max(1, LEGEND_LETTERS // (max(map(len, names)) + 6)))
         figure.legend(loc="outside lower left", frameon=False, ncols=columns, fontsize=10)
     return figure
+
+
+def _bar_style(number: int) -> dict[str, Any]:
+    """Of the n-th bar: light enough for black lines on it, hatched where a colour comes again."""
+    hatch, at = divmod(number, len(COLOURS) - 1)
+    return {"color": (COLOURS[1 + at], TINT), "hatch": HATCHES[hatch % len(HATCHES)]}
 
 
 def utilization(series: Mapping[str, Series], title: str) -> "Figure":
