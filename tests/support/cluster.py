@@ -225,7 +225,8 @@ class Cluster:
         for row, (name, records) in enumerate(there.items()):
             known = self.manager.state.servers.get(name)
             records.sort(key=lambda record: record.uid)
-            residents = [r for r in map(resident, records) if r is not None]
+            seen = (resident(record, name) for record in records)
+            residents = [r for r in seen if r is not None]
             fresh.put(row, known.platform.name if known else None, residents)
         view = replace(self.manager.view, contention=None)
         table = self.manager.view.contention

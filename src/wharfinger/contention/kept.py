@@ -29,12 +29,25 @@ class Standing:
         """By its last decision; without a prediction it is taken to reach its target."""
         kept, predicted = log(max(MIN_KEPT, 1 - resident.tolerance)), resident.predicted
         if predicted is None:
-            return cls(0.0, 0.0, kept)
+            return cls(0.0, 0.0, kept)._of_part(resident.share)
         if predicted.alone is not None:
-            return cls(log(max(predicted.alone, MIN_KEPT)), predicted.alone_std**2, kept)
+            alone = log(max(predicted.alone, MIN_KEPT))
+            return cls(alone, predicted.alone_std**2, kept)._of_part(resident.share)
         mean, low = max(predicted.mean, MIN_KEPT), max(predicted.low, MIN_KEPT**2)
         z = quantile(predicted.confidence) if predicted.confidence < 1 else inf
-        return cls(log(mean), (log(mean / low) / z) ** 2 if z > 0 and low < mean else 0.0, kept)
+        variance = (log(mean / low) / z) ** 2 if z > 0 and low < mean else 0.0
+        return cls(log(mean), variance, kept)._of_part(resident.share)
+
+    def _of_part(self, share: float) -> "Standing":
+        """What a part of it may lose before the target is missed: the whole loses only its share.
+
+        >>> Standing(0.1, 0.01, 0.0)._of_part(0.5)
+        Standing(alone=0.2, variance=0.04, kept=0.0)
+        """
+        if share == 1.0:
+            return self
+        margin = (self.alone - self.kept) / share
+        return Standing(self.kept + margin, self.variance / share**2, self.kept)
 
 
 def residents_loss(

@@ -230,7 +230,8 @@ class Residency:
             return False
         reported = self._state.servers.get(server)
         residents = sorted(self.residents_of(server), key=lambda record: record.uid)
-        counted = [each for each in map(resident, residents) if each is not None]
+        seen = (resident(record, server) for record in residents)
+        counted = [each for each in seen if each is not None]
         self.columns.touch(server)
         platform = reported.platform.name if reported else None
         return self.contention.put(self.columns.row(server), platform, counted)
@@ -293,8 +294,8 @@ def is_stoppable(record: WorkloadRecord) -> bool:
     return (record.phase, Trigger.MIGRATE) in NEXT and not record.revoking
 
 
-def resident(record: WorkloadRecord) -> Resident | None:
-    """As contention models see it; ``None`` = suspended or not classified."""
+def resident(record: WorkloadRecord, server: str) -> Resident | None:
+    """As contention models see it on a server; ``None`` = suspended or not classified."""
     if record.classification is None or record.phase is Phase.SUSPENDED:
         return None
     stated = record.workload
@@ -305,4 +306,14 @@ def resident(record: WorkloadRecord) -> Resident | None:
         stated.best_effort,
         1.0 if stated.target is None else stated.tolerance,
         record.predicted,
+        _share(record, server),
     )
+
+
+def _share(record: WorkloadRecord, server: str) -> float:
+    """Of what it does, what it does there: by its CPU."""
+    if len(record.placements) < 2:
+        return 1.0
+    cpu = {p.server: p.allocation.cpu_millicpus for p in record.placements}
+    total = sum(cpu.values())
+    return cpu.get(server, 0) / total if total and cpu.get(server) else 1 / len(cpu)

@@ -176,7 +176,7 @@ def test_what_pressed_on_a_copy_is_kept_with_its_measurements():
 def test_a_resident_without_a_target_has_none_to_lose():
     aimless = WorkloadRecord(workload("a"), 1, 0.0, classification=curve((1000, 100.0)))
     aiming = replace(aimless, workload=replace(workload("a"), target=Target(rate_per_second=1.0)))
-    first, second = resident(aimless), resident(aiming)
+    first, second = resident(aimless, "s"), resident(aiming, "s")
     assert first is not None
     assert second is not None
     assert (first.tolerance, second.tolerance) == (1.0, aiming.workload.tolerance)

@@ -142,7 +142,7 @@ def test_moving_costs_the_work_so_far_unless_that_is_kept() -> None:
         assert told.cluster.accounts["a"].ended_at == pytest.approx(ends_at)
 
 
-def test_a_service_on_two_servers_is_asked_half_on_each() -> None:
+def test_a_service_on_two_servers_is_asked_by_what_each_holds() -> None:
     job = service_job("a", 0.0, 50.0, Load((0.0,), (120.0,)))
     told = Told(job)
     told.start("a")
@@ -154,7 +154,9 @@ def test_a_service_on_two_servers_is_asked_half_on_each() -> None:
     told.cluster.perform(act.ResizeAllocation("a", more))
     told.at(2)
     assert run.kept == 1.0
-    assert [part.resident and part.resident.load_per_second for part in run.parts] == [60, 60]
+    held = [100 - 4.60517 / 0.2, 150 - 4.60517 / 0.2]
+    loads = [part.resident.load_per_second for part in run.parts if part.resident]
+    assert loads == pytest.approx([120 * each / sum(held) for each in held])
     assert told.of(ev.AllocationResized) == [ev.AllocationResized("a", more)]
 
 

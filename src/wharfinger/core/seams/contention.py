@@ -35,6 +35,7 @@ class Resident:
         best_effort: It has no target.
         tolerance: How far below its target it still counts as kept, as a share; 1 = it has none.
         predicted: By the decision that placed or resized it last.
+        share: Of what it does on all its servers, what it does on this one.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Resident:
     best_effort: bool
     tolerance: float
     predicted: Prediction | None = None
+    share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -325,7 +325,9 @@ def _follow_reservation(now: float, record: WorkloadRecord, cluster: Residents) 
     verdict = _sized(now, record, cluster)
     if isinstance(verdict, Place):
         cpu = sum(placement.allocation.cpu_millicpus for placement in verdict.placements)
-        predicted = verdict.decision.predicted or _expected(now, record, cpu, cluster)
+        predicted = verdict.decision.predicted
+        if predicted is None and len(verdict.placements) == 1:
+            predicted = _expected(now, record, cpu, cluster)
         verdict = replace(verdict, decision=replace(verdict.decision, predicted=predicted))
     yield from _carried_out(record, verdict)
     if verdict is None:

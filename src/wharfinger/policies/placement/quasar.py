@@ -6,8 +6,10 @@ targets that are expected to be kept, the newcomer's less those that residents l
 workload gets its reservation.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import exp, inf
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +29,10 @@ from wharfinger.model.decisions import (
     Refuse,
     Stage,
 )
+from wharfinger.model.profile import Estimate
 from wharfinger.model.units import cpu_number
 from wharfinger.model.view import OffTarget, Request, View
-from wharfinger.model.workload import OnMiss
+from wharfinger.model.workload import OnMiss, WorkloadType
 from wharfinger.policies.placement.common import (
     ByReservation,
     candidates,
@@ -45,8 +48,10 @@ from wharfinger.policies.placement.resizing import (
     along_curve,
     by_proportion,
     follow_memory,
+    follow_on_several,
     follow_target,
 )
+from wharfinger.policies.placement.several import WORTH, ServerSet, best_set, one_more, scale_out
 from wharfinger.policies.placement.sizing import (
     REACHABLE,
     REJECTED,
@@ -94,6 +99,23 @@ class QuasarSettings:
     resizing: ResizeSettings = field(default_factory=ResizeSettings)
 
 
+def _after_growth(
+    parts: list[TargetPart],
+    before: tuple[Placement, ...],
+    after: tuple[Placement, ...],
+    off: OffTarget,
+) -> float:
+    """Performance over target with another allocation on the same servers."""
+    share = sum(p.allocation.cpu_millicpus for p in after) / sum(
+        p.allocation.cpu_millicpus for p in before
+    )
+    if not parts:
+        return off.normalized * share
+    held = before[0].allocation.cpu_millicpus
+    now, then = (normalized_with(parts, cpu, MEDIAN).mean for cpu in (held, round(held * share)))
+    return off.normalized * then / now
+
+
 LEAST_WAIT_SECONDS = 1e-3
 """So that what is borne then is not a rounding error short of it."""
 SAME_GAIN = 0.01
@@ -128,6 +150,7 @@ class ServerOptions:
         sizing: ``None`` where it goes by its reservation.
         violation: (S,) in points; 0 = no workload is slowed beyond what it tolerates.
         lost: (S,) targets of residents that are expected to be lost for it.
+        outs: Performance on so many servers that it may have, over that on one.
     """
 
     request: Request
@@ -140,6 +163,7 @@ class ServerOptions:
     contention: Assessment
     violation: NDArray[np.float64]
     lost: NDArray[np.float64]
+    outs: Mapping[int, Estimate]
 
     def allocation(self, cpu_millicpus: int) -> Allocation:
         """What it would get with so much CPU."""
@@ -287,6 +311,9 @@ class Quasar(ByReservation):
         if not ranked.size:
             return self._refuse(options)
         best = int(ranked[0])
+        several = self._several(best, options)
+        if several is not None:
+            return self._place_on(several, options, ranked)
         allocation = options.allocation(int(options.need[best]))
         decision = Decision(
             stage=Stage.PLACEMENT,
@@ -307,7 +334,10 @@ class Quasar(ByReservation):
         contention = Assessment(len(view.names))
         if view.contention is not None:
             contention = view.contention.assess(request, view, confidence)
-        sizing = None if best_effort else size(request, view, contention, self.settings.sizing)
+        outs, sizing = scale_out(request.workload, request.classification, view.capabilities), None
+        if not best_effort:
+            most_out = max(outs.values(), key=attrgetter("mean"))
+            sizing = size(request, view, contention, self.settings.sizing, most_out)
         need = np.full(len(view.names), reserved.cpu_millicpus, dtype=np.int64)
         if sizing is not None:
             need = sizing.cpu_millicpus
@@ -343,7 +373,59 @@ class Quasar(ByReservation):
             contention,
             cost.violation,
             loss.targets,
+            outs,
         )
+
+    def _several(self, best: int, options: ServerOptions) -> ServerSet | None:
+        """Where the best server is not sure to keep the target: those that together are surer."""
+        sizing = options.sizing
+        if sizing is None or max(options.outs) < 2 or sizing.reached[best]:
+            return None
+        found = best_set(sizing, np.isfinite(options.score), options.lost, options.outs)
+        if found is None or found.lost > max(found.kept, LOST):
+            return None
+        if found.kept >= sizing.confidence:
+            return found
+        more = found.kept - sizing.kept_probability(best)
+        return found if more >= WORTH * (len(found.rows) - 1) else None
+
+    def _place_on(
+        self, found: ServerSet, options: ServerOptions, ranked: NDArray[np.intp]
+    ) -> Place:
+        names, sizing, request = options.view.names, options.sizing, options.request
+        assert sizing is not None
+        placements = tuple(
+            Placement(names[row], options.allocation(cpu))
+            for row, cpu in zip(found.rows, found.cpu_millicpus, strict=True)
+        )
+        given = [f"{cpu_number(p.allocation.cpu_millicpus)} CPU on {p.server}" for p in placements]
+        does, one = f"{found.normalized.mean:.0%}", sizing.interval_on(int(ranked[0])).mean
+        sure = found.kept >= sizing.confidence
+        reach = f"reach the target with {sizing.confidence:.0%} confidence"
+        if not sure:
+            reach = f"come nearest: {does} of the target, kept with {found.kept:.0%} probability"
+        message = f"{', '.join(given)} {reach}; one server alone gives {one:.0%}"
+        rows = [*found.rows, *(row for row in ranked.tolist() if row not in found.rows)]
+        out_of_reach = found.kept < self.settings.sizing.hopeless
+        cpu = sum(found.cpu_millicpus)
+        predicted = replace(
+            prediction(found.normalized, sizing.confidence),
+            target=request.workload.target,
+            cpu_millicpus=cpu,
+        )
+        decision = Decision(
+            stage=Stage.PLACEMENT,
+            decided_by=self.name,
+            accepted=True,
+            reason=ReasonCode.WILL_MISS if out_of_reach else ReasonCode.OK,
+            message=message,
+            considered=len(names),
+            candidates=options.candidates(np.array(rows[:CANDIDATES_KEPT], dtype=np.intp)),
+            numbers=self._numbers(options.allocation(cpu), options)
+            | {"servers": float(len(found.rows))},
+            predicted=predicted,
+        )
+        return Place(placements, decision)
 
     def _gain(
         self, kept: Array, sizing: Sizing | None, contention: Assessment, loss: ResidentsLoss
@@ -473,6 +555,68 @@ class Quasar(ByReservation):
         )
         return Refuse(decision, cpu_needed=options.need)
 
+    def _out(
+        self,
+        request: Request,
+        placements: tuple[Placement, ...],
+        view: View,
+        verdict: Place | Refuse | None,
+        parts: list[TargetPart],
+    ) -> Place | None:
+        """One server more, where what can be had on its own does not keep the target."""
+        off, count = request.off_target, len(placements)
+        outs = scale_out(request.workload, request.classification, view.capabilities)
+        if off is None or not off.lacks or count + 1 not in outs or not view.capabilities.resize:
+            return None
+        if request.workload.scale.gang:
+            return None  # All its servers have started together.
+        if (
+            request.workload.type is WorkloadType.LATENCY_CRITICAL
+            and isinstance(verdict, Refuse)
+            and verdict.decision.reason is ReasonCode.WOULD_NOT_HELP
+        ):
+            return None  # It is not its load that is too much.
+        if isinstance(verdict, Place):
+            does = _after_growth(parts, placements, verdict.placements, off)
+            if does >= 1 - request.workload.tolerance:
+                return None
+        held = {view.row(p.server): p.allocation.cpu_millicpus for p in placements}
+        options = self._look(replace(request, excluded=request.excluded | held.keys()), view)
+        if options.sizing is None:
+            return None
+        more = one_more(
+            options.sizing,
+            options.contention.suffered.mean,
+            held,
+            np.isfinite(options.score),
+            options.lost,
+            outs,
+            self.settings.resizing.margin / max(off.normalized, LEAST_DIFFERENCE),
+        )
+        if more is None or more.factor < 1 + self.settings.resizing.min_step:
+            return None
+        added = Placement(view.names[more.row], options.allocation(more.cpu_millicpus))
+        predicted = prediction(
+            Estimate(off.normalized * more.factor, outs[count + 1].std), self._confidence
+        )
+        cpu = sum(held.values()) + more.cpu_millicpus
+        decision = Decision(
+            stage=Stage.ADAPTATION,
+            decided_by=self.name,
+            accepted=True,
+            reason=ReasonCode.OK,
+            message=(
+                f"for {off.for_seconds:.0f} s it ran at {off.normalized:.0%} of its target: "
+                f"{cpu_number(more.cpu_millicpus)} CPU on {added.server} make {count + 1} servers, "
+                f"which should give {predicted.mean:.0%}"
+            ),
+            considered=len(view.names),
+            candidates=options.candidates(np.array([more.row], dtype=np.intp)),
+            numbers={**needed(added.allocation), "pace": off.normalized},
+            predicted=replace(predicted, target=request.workload.target, cpu_millicpus=cpu),
+        )
+        return Place((*placements, added), decision)
+
     def resize(
         self, request: Request, placements: tuple[Placement, ...], view: View
     ) -> Place | Refuse | None:
@@ -494,7 +638,14 @@ class Quasar(ByReservation):
             along = along_curve(parts, held, off, view, margin, settings.sizing)
             return along or by_proportion(held, off, settings.resizing)
 
-        verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
+        if len(placements) > 1:
+            verdict = follow_on_several(self.name, request, placements, view, settings.resizing)
+        else:
+            verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
+        if (more := self._out(request, placements, view, verdict, parts)) is not None:
+            return more
+        if len(placements) > 1:
+            return verdict
         if not isinstance(verdict, Place) or classification is None or not parts:
             return verdict
         before, after = placements[0].allocation, verdict.placements[0].allocation

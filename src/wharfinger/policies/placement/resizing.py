@@ -126,6 +126,51 @@ def follow_target(
     return verdict if isinstance(verdict, Refuse) else None
 
 
+def follow_on_several(
+    policy: str,
+    request: Request,
+    placements: tuple[Placement, ...],
+    view: View,
+    settings: ResizeSettings,
+) -> Place | Refuse | None:
+    """More or less CPU in proportion on each of several servers, as far as each has room."""
+    off = request.off_target
+    if off is None or request.workload.best_effort:
+        return None
+    before = sum(placement.allocation.cpu_millicpus for placement in placements)
+    whole = Allocation(before, placements[0].allocation.memory_bytes)
+    if off.lacks and _is_idle(off, whole, settings):
+        return Refuse(_no_help(policy, off, whole))
+    size = _bounded(by_proportion(whole, off, settings), whole, off, settings)
+    target = request.workload.target
+    if not off.lacks and target is not None and target.latency:
+        size = min(before, max(size, round(_used_millicpus(off) * settings.bursts)))
+    step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
+    after = tuple(_in_proportion(placement, size / before, view, step) for placement in placements)
+    given = sum(placement.allocation.cpu_millicpus for placement in after)
+    if abs(given - before) < settings.min_step * before:
+        return None
+    why = _why(off, whole, replace(whole, cpu_millicpus=given))
+    decision = Decision(
+        Stage.ADAPTATION,
+        policy,
+        accepted=True,
+        reason=ReasonCode.OK,
+        message=f"{why}, on {len(after)} servers together",
+        considered=len(after),
+        numbers={"cpu_needed_millicpus": float(given), "pace": off.normalized},
+    )
+    return Place(after, decision)
+
+
+def _in_proportion(placement: Placement, share: float, view: View, step: int) -> Placement:
+    held = placement.allocation
+    room = max(0, room_on(placement.server, view)) // step * step
+    wanted = -(-round(held.cpu_millicpus * share) // step) * step
+    cpu = max(step, min(wanted, held.cpu_millicpus + room))
+    return replace(placement, allocation=replace(held, cpu_millicpus=cpu))
+
+
 def follow_memory(
     policy: str, request: Request, placements: tuple[Placement, ...], view: View
 ) -> Place | Refuse | None:

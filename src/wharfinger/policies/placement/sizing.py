@@ -68,6 +68,8 @@ class SizingSettings:
 
 
 DEFAULT = SizingSettings()
+ALONE = Estimate(1.0, 0.0)
+"""Performance on one server over that on one."""
 LEAST_STD = 0.02
 """Of the logarithm of a predicted performance."""
 LEAST_GIVEN = 0.5
@@ -219,8 +221,12 @@ def size(
     view: View,
     contention: Assessment,
     settings: SizingSettings = DEFAULT,
+    most_out: Estimate = ALONE,
 ) -> Sizing | None:
-    """The least CPU on each server beside its residents; ``None`` = nothing can be predicted."""
+    """The least CPU on each server beside its residents; ``None`` = nothing can be predicted.
+
+    ``most_out`` is the most that several servers give over one, for what is out of reach.
+    """
     classification = request.classification
     if classification is None or not len(view.names):
         return None
@@ -263,7 +269,9 @@ def size(
     # enough.
     probability, best = 0.0, by_platform.fastest()
     for at in reversed(range(len(grid))):
-        alone = worse_by(normalized_with(at_once, int(grid[at]), settings.confidence), *best(at))
+        slower_by, its_variance = best(at)
+        alone = normalized_with(at_once, int(grid[at]), settings.confidence)
+        alone = worse_by(alone, slower_by - log(most_out.mean), its_variance + most_out.std**2)
         probability = max(probability, reached_probability(alone, exp(kept)))
         if probability >= settings.hopeless:
             break

@@ -78,6 +78,7 @@ class RunPart:
         rate: Work per second done here; of a service, what it could do.
         alone: The same without co-runners; ``most`` with the whole server to itself.
         alone_cpus: Of a service, CPUs that answering all that keeps busy; so is ``most_cpus``.
+        share: Of a service's load, what its balancer sends here.
     """
 
     run: "SimulatedRun"
@@ -92,6 +93,7 @@ class RunPart:
     alone_cpus: float = 0.0
     most_cpus: float = 0.0
     used_millicpus: float = 0.0
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         best_effort = self.allocation.best_effort
@@ -121,7 +123,7 @@ class RunPart:
         self.changed = True
         run, job = self.run, self.run.job
         servers = len(run.parts)
-        load = None if job.load is None else run.load_per_second / servers
+        load = None if job.load is None else run.load_per_second * self.share
         platform = self.machine.platform
         self.resident = TrueResident(
             run.application, self.cpu_millicpus, job.memory_bytes, load, servers, run.core_of
@@ -293,13 +295,31 @@ class SimulatedRun:
         asked = self.asked_per_second
         if asked <= 0:
             return 1.0
-        each, target = asked / len(speeds), self.job.workload.target
+        parts = zip(self._held(speeds), self.parts, strict=True)
+        return min(1.0, sum(min(could, asked * part.share) for could, part in parts) / asked)
+
+    def _held(self, speeds: Sequence[tuple[float, float]]) -> list[float]:
+        """What each server answers within the bound."""
+        target = self.job.workload.target
         bound = target.latency if target else None
-        held = [
+        return [
             self.queue.held_per_second(rate, cpus, bound) if bound else rate
             for rate, cpus in speeds
         ]
-        return min(1.0, sum(min(could, each) for could in held) / asked)
+
+    def balance(self, truth: GroundTruth) -> None:
+        """Share a service's load over its servers by what each of them holds alone."""
+        if self.job.load is None or not self.parts:
+            return
+        for part in self.parts:
+            part.share = 1 / len(self.parts)
+        if len(self.parts) > 1:
+            for part in self.parts:
+                part.look(truth)
+            held = self._held([(part.alone, part.alone_cpus) for part in self.parts])
+            if (total := sum(held)) > 0:
+                for part, could in zip(self.parts, held, strict=True):
+                    part.share, part.resident = could / total, None
 
     def phase_seconds(self) -> float:
         """Until this phase is done, or its work; at the present rate."""
@@ -330,11 +350,15 @@ def service_values(run: SimulatedRun) -> dict[Quantity, float]:
     """Throughput, and the percentile of latency that its target bounds."""
     target = run.job.workload.target
     bound = target.latency if target else None
-    each = run.load_per_second / max(1, len(run.parts))
-    shares = [QueueShare(each, part.rate, part.busy_cpus) for part in run.parts]
+    asked = run.load_per_second
+    shares = [
+        QueueShare(asked * part.share, part.rate, part.busy_cpus)
+        for part in run.parts
+        if part.share > 0
+    ]
     percentile = bound.percentile if bound else USUAL_PERCENTILE
     return {
-        Quantity.THROUGHPUT: sum(min(each, part.rate) for part in run.parts),
+        Quantity.THROUGHPUT: sum(min(asked * part.share, part.rate) for part in run.parts),
         Quantity.LATENCY: run.queue.latency_seconds(shares, percentile),
     }
 

@@ -133,6 +133,7 @@ class SimulatedServers:
         """It holds these from now on; residents are slowed by it."""
         run.placements = tuple(placements)
         run.parts = [RunPart(run, self.machines[p.server], p.allocation) for p in placements]
+        run.balance(self.truth)
         for part in run.parts:
             self.ledger.hold(self.now, part, 1)
             part.machine.hold(part)

@@ -164,12 +164,12 @@ class _Search:
         return Allocation(cpu, self._memory_bytes, self._best_effort)
 
     def _together(self, choices: Sequence[Choice]) -> float:
-        """Value on several servers; those of a service are asked the same each."""
-        values = [choice.value for choice in choices]
-        if self._wants.job.load is None or not values:
-            return sum(values)
-        each = SAFE * self._wants.asked_per_second / len(values)
-        return sum(min(value, each) for value in values)
+        """Value on several servers; those of a service are asked by what each holds alone."""
+        alone = sum(choice.alone for choice in choices)
+        if self._wants.job.load is None or alone <= 0:
+            return sum(choice.value for choice in choices)
+        asked = SAFE * self._wants.asked_per_second / alone
+        return sum(min(choice.value, asked * choice.alone) for choice in choices)
 
     # --- one server -----------------------------------------------------------------------------
 

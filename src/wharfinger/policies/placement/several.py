@@ -1,0 +1,177 @@
+"""Several servers for one workload, where one does not keep its target (Quasar 3.3, scale-out).
+
+Over its target, on a set of n servers that each alone give it p_i, with o(n) the performance on n
+servers over that on one (the classification of scale-out):
+
+    P = o(n) / n * sum of p_i
+
+A service has o(n) = n: its balancer gives each server load in proportion to what it holds.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import exp, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.core.seams.contention import Array, Rows
+from wharfinger.model.arrays import normal_below
+from wharfinger.model.profile import Classification, Estimate
+from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import Workload, WorkloadType
+from wharfinger.policies.placement.sizing import ALONE, LEAST_STD, Sizing
+
+WORTH = 0.1
+"""Of a target: by so much each further server must raise the probability that it is kept, where no
+number of servers is sure to keep it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSet:
+    """Servers for one workload, the best first.
+
+    Attributes:
+        normalized: Performance over target of all together.
+        kept: Probability that the target is kept.
+        lost: Targets of residents that are expected to be lost for it.
+    """
+
+    rows: tuple[int, ...]
+    cpu_millicpus: tuple[int, ...]
+    normalized: Estimate
+    kept: float
+    lost: float
+
+
+def scale_out(
+    workload: Workload, classification: Classification | None, capabilities: Capabilities
+) -> dict[int, Estimate]:
+    """Performance on each number of servers that it may have over that on one; with ``1``.
+
+    Numbers that are not classified are between those that are, in logarithms.
+
+    >>> from wharfinger.model.workload import Run, Scale
+    >>> sort = Workload("sort", WorkloadType.BATCH, Run(("sort",)), scale=Scale(max_servers=4))
+    >>> known = Classification("", "", servers={1: Estimate(1.0, 0.0), 4: Estimate(3.0, 0.2)})
+    >>> outs = scale_out(sort, known, Capabilities(max_servers_per_workload=8))
+    >>> {count: round(estimate.mean, 2) for count, estimate in outs.items()}
+    {1: 1.0, 2: 1.73, 3: 2.39, 4: 3.0}
+    """
+    most = min(workload.scale.max_servers, capabilities.max_servers_per_workload)
+    if most < 2 or classification is None:
+        return {1: ALONE}
+    if workload.type is WorkloadType.LATENCY_CRITICAL:
+        return {count: Estimate(float(count), 0.0) for count in range(1, most + 1)}
+    known = {1: ALONE, **{n: e for n, e in classification.servers.items() if n > 1}}
+    counts = range(1, min(most, max(known)) + 1)
+    at = [log(count) for count in sorted(known)]
+    means = np.interp(np.log(counts), at, [log(known[n].mean) for n in sorted(known)])
+    stds = np.interp(np.log(counts), at, [known[n].std for n in sorted(known)])
+    return {n: Estimate(exp(m), float(s)) for n, m, s in zip(counts, means, stds, strict=True)}
+
+
+def best_set(
+    sizing: Sizing, possible: NDArray[np.bool_], lost: Array, outs: Mapping[int, Estimate]
+) -> ServerSet | None:
+    """The fewest servers that keep the target with the confidence, the last with its least CPU.
+
+    Where no number does: as many as raise the probability by enough each. ``possible`` (S,) are
+    those with room, ``lost`` (S,) targets of residents; ``None`` = there are no two.
+    """
+    does = sizing.performance()
+    rows = np.flatnonzero(possible)
+    order = np.argsort(lost[rows] - does.mean[rows], kind="stable")
+    rows = rows[order[: max(outs)]]
+    best: ServerSet | None = None
+    for count in range(2, min(len(rows), max(outs)) + 1):
+        cpu = sizing.cpu_millicpus[rows[:count]].tolist()
+        found = _set_of(sizing, rows[:count], cpu, lost, outs[count])
+        if found.kept >= sizing.confidence:
+            return _with_least(sizing, found, lost, outs[count])
+        if best is None or found.kept - best.kept >= WORTH * (count - len(best.rows)):
+            best = found
+    return best
+
+
+def _set_of(
+    sizing: Sizing, rows: Rows, cpu_millicpus: Sequence[int], lost: Array, out: Estimate
+) -> ServerSet:
+    at = np.minimum(sizing.curve.sizes.searchsorted(cpu_millicpus), len(sizing.curve.sizes) - 1)
+    alone = np.exp(sizing.curve.medians[at] - sizing.drop.mean[rows])
+    stds = np.sqrt(sizing.curve.variances[at] + sizing.drop.variance[rows])
+    together = float(alone.sum())
+    # The parts share the curve, so their errors are taken as one.
+    std = sqrt(float(alone @ stds / together) ** 2 + out.std**2)
+    mean = together * out.mean / len(rows)
+    kept = normal_below(np.array([(log(mean) - sizing.kept) / sqrt(std**2 + LEAST_STD**2)]))
+    return ServerSet(
+        tuple(rows.tolist()),
+        tuple(cpu_millicpus),
+        Estimate(mean, std),
+        float(kept[0]),
+        float(lost[rows].sum()),
+    )
+
+
+def _with_least(sizing: Sizing, found: ServerSet, lost: Array, out: Estimate) -> ServerSet:
+    """The same with the least CPU that still keeps the target: of all, then of the last."""
+    rows = np.array(found.rows, dtype=np.intp)
+    for capped in (slice(None), slice(-1, None)):
+        given = np.array(found.cpu_millicpus)
+        for size in sizing.curve.sizes[sizing.curve.sizes < given[capped].max()].tolist():
+            less = given.copy()
+            less[capped] = np.minimum(less[capped], size)
+            fewer = _set_of(sizing, rows, less.tolist(), lost, out)
+            if fewer.kept >= sizing.confidence:
+                found = fewer
+                break
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class OneMore:
+    """One server more for what runs: its row, its CPU, and times the present performance."""
+
+    row: int
+    cpu_millicpus: int
+    factor: float
+
+
+def one_more(
+    sizing: Sizing,
+    suffered: Array,
+    held: Mapping[int, int],
+    possible: NDArray[np.bool_],
+    lost: Array,
+    outs: Mapping[int, Estimate],
+    wanted: float,
+) -> OneMore | None:
+    """The best further server, with the least CPU that multiplies the performance by ``wanted``.
+
+    ``held`` is the CPU on each row where it runs, ``suffered`` (S,) what residents take off a
+    newcomer's logarithm of performance; the rest as ``best_set``. Both performances are predicted,
+    so that what is wrong of the prediction on all servers alike does not count.
+    """
+    count = len(held) + 1
+    candidates = possible & (lost < 1.0)
+    if count not in outs or not candidates.any():
+        return None
+    rows = np.fromiter(held, dtype=np.intp)
+    alone = sizing.drop.mean - suffered
+    here = float(np.exp(_medians(sizing, list(held.values())) - alone[rows]).sum())
+    there = np.where(candidates, sizing.performance().mean - lost, -np.inf)
+    row = int(there.argmax())
+    sizes = sizing.curve.sizes[sizing.curve.sizes <= sizing.cpu_millicpus[row]]
+    does = np.exp(_medians(sizing, sizes) - sizing.drop.mean[row])
+    scaled = outs[count].mean / count / (outs[count - 1].mean / (count - 1))
+    factors = scaled * (here + does) / here
+    enough = np.flatnonzero(factors >= wanted)
+    at = int(enough[0]) if enough.size else int(factors.argmax())
+    return OneMore(row, int(sizes[at]), float(factors[at]))
+
+
+def _medians(sizing: Sizing, cpu_millicpus: Sequence[int] | NDArray[np.int64]) -> Array:
+    """Logarithms of performance over target with so much CPU, without neighbors."""
+    at = np.minimum(sizing.curve.sizes.searchsorted(cpu_millicpus), len(sizing.curve.sizes) - 1)
+    return np.asarray(sizing.curve.medians[at])
