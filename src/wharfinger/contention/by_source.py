@@ -39,7 +39,7 @@ from wharfinger.core.seams.contention import (
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import Request, View
-from wharfinger.native import add_drops, add_exceeded
+from wharfinger.native import add_exceeded, sum_drops
 
 SOURCES = tuple(SharedResource)
 ALONE = np.array((100.0, 0.0, 0.0, 0.0))
@@ -204,24 +204,21 @@ class SourceAssessment(Assessment):
     @cached_property
     def suffered(self) -> LogEstimates:
         """The slope of each sensitivity curve times the pressure, added."""
-        return self._suffered(self._levels[2], self._levels[3])
+        return self._suffered(None)
 
     def suffered_on(self, rows: Rows) -> LogEstimates:
         """The same, of these servers alone where they are few."""
-        if not self._are_few(rows):
-            return super().suffered_on(rows)
-        return self._suffered(*np.ascontiguousarray(self._levels[2:, :, rows]))
+        return self._suffered(rows) if self._are_few(rows) else super().suffered_on(rows)
 
-    def _suffered(self, caused: Array, caused_variance: Array) -> LogEstimates:
-        settings, scores = self._settings, map(self._known.tolerated.get, SOURCES)
-        of_each = [(nan, 0.0) if score is None else (score.mean, score.std) for score in scores]
-        drop, variance = np.zeros((2, caused.shape[1]))
-        tolerated, std = np.array(of_each).T.copy()
+    def _suffered(self, rows: Rows | None) -> LogEstimates:
+        settings, scores = self._settings, [self._known.tolerated.get(each) for each in SOURCES]
+        of_each = [nan if score is None else score.mean for score in scores]
+        stds = [0.0 if score is None else score.std for score in scores]
+        tolerated, std = np.array(of_each, np.float64), np.array(stds, np.float64)
         curve = -log(1 - settings.drop_at_tolerated), settings.min_score
-        add_drops(caused, caused_variance, tolerated, std, *curve, drop, variance)
-        np.minimum(drop, settings.max_drop, out=drop)
-        np.minimum(variance, settings.max_variance, out=variance)
-        return LogEstimates(drop, variance)
+        most = settings.max_drop, settings.max_variance
+        caused = self._levels[2], self._levels[3]
+        return LogEstimates(*sum_drops(*caused, tolerated, std, *curve, *most, rows))
 
     def residents_loss(self) -> ResidentsLoss:
         """By the slope of each one's own curves."""

@@ -15,7 +15,7 @@ from wharfinger.native._mixture import Mixtures
 from wharfinger.native._pairs import pair_drops, pair_shortfalls
 from wharfinger.native._scan import least_loaded, next_in_turn
 from wharfinger.native._seats import press_residents, seat_residents, sum_losses
-from wharfinger.native._sizing import add_drops, add_exceeded, first_enough
+from wharfinger.native._sizing import add_exceeded, first_enough, sum_drops
 
 __all__ = [
     "Conditional",
@@ -25,7 +25,6 @@ __all__ = [
     "HashedServers",
     "LoadIndex",
     "Mixtures",
-    "add_drops",
     "add_exceeded",
     "first_enough",
     "ibench_path",
@@ -35,5 +34,6 @@ __all__ = [
     "pair_shortfalls",
     "press_residents",
     "seat_residents",
+    "sum_drops",
     "sum_losses",
 ]

@@ -144,6 +144,7 @@ def plan(
     message: str,
     probed: list[Candidate] | None = None,
     *,
+    reason: ReasonCode = ReasonCode.OK,
     compared: Mapping[str, float] = MappingProxyType({}),
     predicted: Prediction | None = None,
 ) -> Place:
@@ -159,7 +160,7 @@ def plan(
         stage=Stage.PLACEMENT,
         decided_by=policy,
         accepted=True,
-        reason=ReasonCode.OK,
+        reason=reason,
         message=message,
         considered=looked_at,
         candidates=(*ranked, *misfits),

@@ -52,6 +52,7 @@ from wharfinger.policies.placement.sizing import (
     REJECTED,
     Sizing,
     SizingSettings,
+    bounds,
     kept_alone,
     prediction,
     size,
@@ -188,10 +189,10 @@ class ServerOptions:
     def _numbers(self, row: int) -> dict[str, float]:
         numbers = {"cpu_needed_millicpus": float(self.need[row])}
         if self.sizing is not None and self.need[row] > 0:
-            predicted = self.sizing.interval_on(row)
-            numbers["predicted_pace"] = predicted.mean
-            numbers["predicted_pace_low"] = predicted.low
-            numbers["kept_probability"] = self.sizing.kept_probability(row)
+            normalized = self.sizing.normalized_on(row)
+            numbers["predicted_pace"] = normalized.mean
+            numbers["predicted_pace_low"] = bounds(normalized, self.sizing.confidence)[0]
+            numbers["kept_probability"] = self.sizing.kept_probability(normalized)
         if self.contention.informed:
             numbers["interference_beyond_tolerated"] = float(self.violation[row])
             numbers["residents_targets_lost"] = float(self.lost[row])
@@ -413,8 +414,11 @@ class Quasar(ByReservation):
             return (
                 f"{cpu} on {name} reaches the target with {sure} confidence; less would not{harm}"
             )
-        does, probability = sizing.interval_on(row).mean, sizing.kept_probability(row)
-        expected = f"{does:.0%} of the target are expected, which is kept with {probability:.0%}"
+        does = sizing.normalized_on(row)
+        probability = sizing.kept_probability(does)
+        expected = (
+            f"{does.mean:.0%} of the target are expected, which is kept with {probability:.0%}"
+        )
         if self._is_out_of_reach(options):
             alone = kept_alone(sizing.best_probability)
             return (
