@@ -85,6 +85,8 @@ class SourceTable(ContentionTable):
     Scores are too rough to correct measurements of residents by them.
     """
 
+    has_scores = True
+
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
         self._levels = np.zeros((4, len(SOURCES), 0))
