@@ -198,10 +198,13 @@ class SourceAssessment(Assessment):
         super().__init__(len(view.names))
         self._known, self._levels, self._settings = classification, levels, settings
         self._tolerated, self._caused = _counted(classification, best_effort=best_effort)
-        self._sources = [s for s in SOURCES if s in self._tolerated or s in self._caused]
-        self.informed = bool(self._sources)
+        self.informed = bool(self._tolerated or self._caused)
         self._residents, self._each = view.residents, residents
         self._z = quantile(confidence)
+
+    @cached_property
+    def _sources(self) -> list[SharedResource]:
+        return [s for s in SOURCES if s in self._tolerated or s in self._caused]
 
     @cached_property
     def suffered(self) -> LogEstimates:

@@ -22,3 +22,14 @@ def next_in_turn(
     keep: int,
     last: int,
 ) -> list[int]: ...
+def sizes_within(
+    amounts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    rows: NDArray[np.intp] | None = None,
+) -> NDArray[np.intp]: ...
+def count_room(
+    capacity: NDArray[np.int64],
+    allocated: NDArray[np.int64],
+    accepting: NDArray[np.uint8],
+    sizes: NDArray[np.int64],
+) -> NDArray[np.int64]: ...

@@ -651,7 +651,8 @@ def most_of(values: Array, count: int) -> Rows:
     """
     if len(values) <= count:
         return np.arange(len(values))
-    return np.flatnonzero(-values <= np.partition(-values, count - 1)[count - 1])
+    least = len(values) - count
+    return np.flatnonzero(values >= np.partition(values, least)[least])
 
 
 def with_room(request: Request, need: Allocation, view: View) -> Rows:
