@@ -177,6 +177,47 @@ cdef inline bint _before(double load, double memory_load, double other, double o
     return load < other or (load == other and memory_load < other_memory)
 
 
+def free_on(
+    list rows,
+    const int64_t[::1] cpu_capacity,
+    const int64_t[::1] cpu_allocated,
+    const int64_t[::1] memory_capacity,
+    const int64_t[::1] memory_allocated,
+    const int64_t[::1] residents,
+):
+    """Of each of these servers: its free CPU, its free memory, and how many are there; as floats.
+
+    Args:
+        rows: Indices of servers.
+        cpu_capacity: (S,) thousandths of a CPU.
+        cpu_allocated: (S,) of it.
+        memory_capacity: (S,) bytes.
+        memory_allocated: (S,) of it.
+        residents: (S,) how many workloads are there.
+
+    Raises:
+        ValueError: Lengths differ, or there is no such server.
+    """
+    cdef Py_ssize_t servers = cpu_capacity.shape[0], row
+    cdef list free = []
+    if not (
+        cpu_allocated.shape[0] == memory_capacity.shape[0] == servers
+        and memory_allocated.shape[0] == residents.shape[0] == servers
+    ):
+        raise ValueError("the columns differ in length")
+    for row in rows:
+        if not 0 <= row < servers:
+            raise ValueError(f"there is no server {row}")
+        free.append(
+            (
+                <double>(cpu_capacity[row] - cpu_allocated[row]),
+                <double>(memory_capacity[row] - memory_allocated[row]),
+                <double>residents[row],
+            )
+        )
+    return free
+
+
 def sizes_within(
     const int64_t[::1] amounts, const int64_t[::1] sizes, const Py_ssize_t[::1] rows=None
 ):

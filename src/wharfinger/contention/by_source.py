@@ -216,14 +216,18 @@ class SourceAssessment(Assessment):
         return self._suffered(rows) if self._are_few(rows) else super().suffered_on(rows)
 
     def _suffered(self, rows: Rows | None) -> LogEstimates:
-        settings, scores = self._settings, [self._known.tolerated.get(each) for each in SOURCES]
-        of_each = [nan if score is None else score.mean for score in scores]
-        stds = [0.0 if score is None else score.std for score in scores]
-        tolerated, std = np.array(of_each, np.float64), np.array(stds, np.float64)
+        settings, caused = self._settings, (self._levels[2], self._levels[3])
         curve = -log(1 - settings.drop_at_tolerated), settings.min_score
         most = settings.max_drop, settings.max_variance
-        caused = self._levels[2], self._levels[3]
-        return LogEstimates(*sum_drops(*caused, tolerated, std, *curve, *most, rows))
+        return LogEstimates(*sum_drops(*caused, *self._bears, *curve, *most, rows))
+
+    @cached_property
+    def _bears(self) -> tuple[Array, Array]:
+        """(R,) points that it tolerates, NaN = unknown, and their standard deviations."""
+        means, stds = [nan] * len(SOURCES), [0.0] * len(SOURCES)
+        for source, score in self._known.tolerated.items():
+            means[_AT[source]], stds[_AT[source]] = score.mean, score.std
+        return np.array(means, np.float64), np.array(stds, np.float64)
 
     def residents_loss(self) -> ResidentsLoss:
         """By the slope of each one's own curves."""

@@ -13,7 +13,7 @@ from wharfinger.native._hashed import HashedServers
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._pairs import pair_drops, pair_shortfalls
-from wharfinger.native._scan import count_room, least_loaded, next_in_turn, sizes_within
+from wharfinger.native._scan import count_room, free_on, least_loaded, next_in_turn, sizes_within
 from wharfinger.native._seats import press_residents, seat_residents, sum_losses
 from wharfinger.native._sizing import add_exceeded, first_enough, sum_drops
 from wharfinger.native._waits import sample_ages, stay_odds
@@ -29,6 +29,7 @@ __all__ = [
     "add_exceeded",
     "count_room",
     "first_enough",
+    "free_on",
     "ibench_path",
     "least_loaded",
     "next_in_turn",

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wharfinger.native import count_room, least_loaded, next_in_turn, sizes_within
+from wharfinger.native import count_room, free_on, least_loaded, next_in_turn, sizes_within
 
 INT64_MAX = 2**63 - 1
 # Small numbers make ties, closed and full servers common; large ones reach int64's end.
@@ -139,6 +139,16 @@ def test_room_is_counted_by_size(servers: list[Server], some: set[int]):
     assert sizes_within(capacity, sizes).tolist() == places.tolist()
     rows = np.arange(len(servers))[::-2].copy()
     assert sizes_within(capacity, sizes, rows).tolist() == places[rows].tolist()
+
+
+def test_what_is_free_on_some_servers():
+    columns = np.arange(15, dtype=np.int64).reshape(5, 3) ** 2
+    free = free_on([2, 0], *columns)
+    assert free == [(4.0 - 25.0, 64.0 - 121.0, 196.0), (0.0 - 9.0, 36.0 - 81.0, 144.0)]
+    with pytest.raises(ValueError, match="no server 3"):
+        free_on([3], *columns)
+    with pytest.raises(ValueError, match="length"):
+        free_on([0], *columns[:4], columns[4, :2])
 
 
 def test_rows_and_columns_that_are_not_there_are_refused():

@@ -7,8 +7,8 @@ the rules ``cumulative`` and ``traded``. The core profiles and classifies before
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import repeat
-from math import exp, log
+from itertools import compress, repeat
+from math import exp, inf, log, sqrt
 from typing import Any
 
 import numpy as np
@@ -368,14 +368,20 @@ class Paragon(ByReservation):
             return 1.0
         period = view.capabilities.quota_period_seconds
         parts = parts_of(request.workload, classification, 0.0, period)
-        large = np.flatnonzero(_largest_cpu(view) >= cpu)
-        if not parts or not large.size:
+        large = [largest >= cpu for largest in _largest_cpu(view).tolist()]
+        if not parts or not any(large):
             return 1.0
         alone = normalized_with(parts, cpu, self._settings.confidence)
-        drop, variance = by_platform or slower(classification, view.platforms, cpu)
-        ahead = log(alone.mean) - drop[large] - log(max(1 - request.workload.tolerance, LEAST_KEPT))
-        deviations = ahead / np.sqrt(alone.std**2 + variance[large] + LEAST_STD**2)
-        return float(normal_below(deviations).max())
+        drops, variances = by_platform or slower(classification, view.platforms, cpu)
+        mean, variance = log(alone.mean), alone.std**2
+        kept = log(max(1 - request.workload.tolerance, LEAST_KEPT))
+        deviations = max(
+            (mean - drop - kept) / sqrt(variance + its_variance + LEAST_STD**2)
+            for drop, its_variance in compress(
+                zip(drops.tolist(), variances.tolist(), strict=True), large
+            )
+        )
+        return normal_below(np.array([deviations])).item()
 
     # --- greedy selection ---------------------------------------------------------------------
 
@@ -633,14 +639,15 @@ def _rejected(policy: str, probability: float, servers: int) -> Refuse:
 
 def places_of(drop: Array) -> tuple[NDArray[np.intp], list[list[int]]]:
     """(P,) the place of each platform by what it takes away; the platforms of each place."""
-    at, groups, last = np.zeros(len(drop), dtype=np.intp), list[list[int]](), -np.inf
-    for platform in np.argsort(drop, kind="stable").tolist():
-        if drop[platform] > last + ALIKE:
+    drops = drop.tolist()
+    at, groups, last = [0] * len(drops), list[list[int]](), -inf
+    for platform in sorted(range(len(drops)), key=drops.__getitem__):
+        if drops[platform] > last + ALIKE:
             groups.append([])
-            last = float(drop[platform])
+            last = drops[platform]
         groups[-1].append(platform)
         at[platform] = len(groups) - 1
-    return at, groups
+    return np.array(at, dtype=np.intp), groups
 
 
 def most_of(values: Array, count: int) -> Rows:
