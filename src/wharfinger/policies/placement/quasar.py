@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import TargetPart, normalized_with, parts_of
-from wharfinger.core.seams.contention import Array, Assessment, ResidentsLoss
+from wharfinger.core.seams.contention import Array, Assessment, LogEstimates, ResidentsLoss
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.verdicts import WaitUntil
 from wharfinger.model.allocation import Allocation, Placement
@@ -180,11 +180,7 @@ class ServerOptions:
         rows = [*best.tolist(), *others.tolist()]
         scores = [score if score < inf else None for score in self.score[rows].tolist()]
         reasons = [CODES[reason] for reason in self.reason[rows].tolist()]
-        listed = candidates(self.view, rows, scores, reasons)
-        return tuple(
-            Candidate(one.server, one.score, one.reason, {**one.numbers, **self._numbers(row)})
-            for row, one in zip(rows, listed, strict=True)
-        )
+        return tuple(candidates(self.view, rows, scores, reasons, map(self._numbers, rows)))
 
     def _numbers(self, row: int) -> dict[str, float]:
         numbers = {"cpu_needed_millicpus": float(self.need[row])}
@@ -313,7 +309,8 @@ class Quasar(ByReservation):
         if sizing is not None:
             need = sizing.cpu_millicpus
         reasons = _reasons_on(request, need, reserved.memory_bytes, view)
-        cost = contention.cost(reasons > TOO_LARGE, sizing.performance if sizing else None)
+        does = None if sizing is None else sizing.performance()
+        cost = contention.cost(reasons > TOO_LARGE, None if does is None else lambda: does)
         possible = reasons == OK
         if (apart := contention.incompatible) is not None:
             reasons[possible & apart] = INCOMPATIBLE
@@ -322,8 +319,10 @@ class Quasar(ByReservation):
         if best_effort:  # To the emptiest: by its CPU, then by its residents.
             score = view.cpu_allocated / np.maximum(view.cpu_capacity, 1) + view.residents / 100
         loss = contention.residents_loss()
-        own = np.zeros(1) if sizing is None else sizing.kept_probabilities()
-        gain = self._gain(own, sizing, contention, loss)
+        own = np.zeros(1)
+        if sizing is not None and does is not None:
+            own = sizing.kept_probabilities(does)
+        gain = self._gain(own, does, contention, loss)
         gain = gain - self.settings.fragmentation_weight * fragmentation(view, need)
         # No more targets are lost for it than it keeps; the longer it waits, the more.
         bearable = np.maximum(own, self._borne(request))
@@ -347,15 +346,15 @@ class Quasar(ByReservation):
         )
 
     def _gain(
-        self, kept: Array, sizing: Sizing | None, contention: Assessment, loss: ResidentsLoss
+        self, kept: Array, does: LogEstimates | None, contention: Assessment, loss: ResidentsLoss
     ) -> Array:
         """(S,) expected targets that are kept with it there, its own less those of residents.
 
         What performance changes beyond that counts by its weight, in logarithms.
         """
         performance = -contention.suffered.mean
-        if sizing is not None:  # More than was asked for is worth nothing to anyone.
-            performance = np.minimum(sizing.performance().mean, 0.0)
+        if does is not None:  # More than was asked for is worth nothing to anyone.
+            performance = np.minimum(does.mean, 0.0)
         weight = self.settings.performance_weight
         return np.asarray(kept - loss.targets + weight * (performance - loss.performance))
 

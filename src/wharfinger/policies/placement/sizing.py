@@ -167,9 +167,11 @@ class Sizing:
         """That the target is kept with this performance."""
         return reached_probability(normalized, exp(self.kept))
 
-    def kept_probabilities(self) -> Array:
-        """(S,) the same on each, at most the larger confidence: those that are sure are alike."""
-        does = self.performance()
+    def kept_probabilities(self, does: LogEstimates) -> Array:
+        """(S,) the same on each, at most the larger confidence: those that are sure are alike.
+
+        ``does`` is its ``performance``.
+        """
         std = np.sqrt(does.variance + LEAST_STD**2)
         kept = np.minimum(normal_below((does.mean - self.kept) / std), self.surest)
         return np.where(self.reached, np.maximum(kept, self.confidence), kept)
@@ -347,8 +349,11 @@ class _ByPlatform:
 
     def beside(self, suffered: LogEstimates, chosen: NDArray[np.int64]) -> LogEstimates:
         """(S,) with what neighbors take, with the size that was chosen for each server."""
-        at = np.minimum(np.searchsorted(self.sizes, chosen), self.drop.shape[1] - 1)
-        drop, variance = self.drop[self.platform, at], self.variance[self.platform, at]
+        if self.drop.shape[1] == 1:
+            drop, variance = (each[:, 0].take(self.platform) for each in (self.drop, self.variance))
+        else:
+            at = np.minimum(np.searchsorted(self.sizes, chosen), self.drop.shape[1] - 1)
+            drop, variance = self.drop[self.platform, at], self.variance[self.platform, at]
         return LogEstimates(suffered.mean + drop, suffered.variance + variance)
 
 
