@@ -12,6 +12,20 @@ from libc.stdint cimport int64_t
 import numpy as np
 
 
+cdef extern from "pairs.h" nogil:
+    void pair_sums(
+        const double* l,
+        const double* v,
+        const double* c,
+        const double* p,
+        const double* q,
+        const double* w,
+        Py_ssize_t width,
+        double* drop,
+        double* variance,
+    )
+
+
 def pair_drops(
     const double[:, ::1] levels,
     const double[:, ::1] variances,
@@ -39,9 +53,8 @@ def pair_drops(
     Raises:
         ValueError: Shapes differ.
     """
-    cdef Py_ssize_t rows = profile.shape[0], width = factors.shape[1], n, f
+    cdef Py_ssize_t rows = profile.shape[0], width = factors.shape[1], n
     cdef bint crossed = cross.shape[0] > 0
-    cdef double d0, d1, v0, v1
     cdef const double *l
     cdef const double *v
     cdef const double *c
@@ -71,32 +84,8 @@ def pair_drops(
             l, v = &levels[n, 0], &variances[n, 0]
             p, w = &factors[profile[n], 0], &factor_variances[profile[n], 0]
             q = &squares[profile[n], 0]
-            # Two sums of each: one addition needs not wait for the other.
-            d0 = d1 = v0 = v1 = 0.0
-            f = 0
-            if crossed:
-                c = &cross[n, 0]
-                while f + 1 < width:
-                    d0 += l[f] * p[f]
-                    d1 += l[f + 1] * p[f + 1]
-                    v0 += v[f] * q[f] + c[f] * p[f] + l[f] * l[f] * w[f]
-                    v1 += v[f + 1] * q[f + 1] + c[f + 1] * p[f + 1] + l[f + 1] * l[f + 1] * w[f + 1]
-                    f += 2
-                if f < width:
-                    d0 += l[f] * p[f]
-                    v0 += v[f] * q[f] + c[f] * p[f] + l[f] * l[f] * w[f]
-            else:
-                while f + 1 < width:
-                    d0 += l[f] * p[f]
-                    d1 += l[f + 1] * p[f + 1]
-                    v0 += v[f] * q[f] + l[f] * l[f] * w[f]
-                    v1 += v[f + 1] * q[f + 1] + l[f + 1] * l[f + 1] * w[f + 1]
-                    f += 2
-                if f < width:
-                    d0 += l[f] * p[f]
-                    v0 += v[f] * q[f] + l[f] * l[f] * w[f]
-            drop[n] = d0 + d1
-            variance[n] = v0 + v1
+            c = &cross[n, 0] if crossed else NULL
+            pair_sums(l, v, c, p, q, w, width, &drop[n], &variance[n])
     return found, doubt
 
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Passes over servers: the feasible ones that are least loaded, and those that are next in turn.
+"""Passes over servers: the feasible ones that are least loaded, those that are next in turn, room.
 
 Called through wharfinger.native; the arrays are the columns of a ClusterView.
 """
@@ -175,3 +175,110 @@ cdef inline double _load(int64_t capacity, int64_t allocated, int64_t request) n
 
 cdef inline bint _before(double load, double memory_load, double other, double other_memory) noexcept nogil:
     return load < other or (load == other and memory_load < other_memory)
+
+
+def free_on(
+    list rows,
+    const int64_t[::1] cpu_capacity,
+    const int64_t[::1] cpu_allocated,
+    const int64_t[::1] memory_capacity,
+    const int64_t[::1] memory_allocated,
+    const int64_t[::1] residents,
+):
+    """Of each of these servers: its free CPU, its free memory, and how many are there; as floats.
+
+    Args:
+        rows: Indices of servers.
+        cpu_capacity: (S,) thousandths of a CPU.
+        cpu_allocated: (S,) of it.
+        memory_capacity: (S,) bytes.
+        memory_allocated: (S,) of it.
+        residents: (S,) how many workloads are there.
+
+    Raises:
+        ValueError: Lengths differ, or there is no such server.
+    """
+    cdef Py_ssize_t servers = cpu_capacity.shape[0], row
+    cdef list free = []
+    if not (
+        cpu_allocated.shape[0] == memory_capacity.shape[0] == servers
+        and memory_allocated.shape[0] == residents.shape[0] == servers
+    ):
+        raise ValueError("the columns differ in length")
+    for row in rows:
+        if not 0 <= row < servers:
+            raise ValueError(f"there is no server {row}")
+        free.append(
+            (
+                <double>(cpu_capacity[row] - cpu_allocated[row]),
+                <double>(memory_capacity[row] - memory_allocated[row]),
+                <double>residents[row],
+            )
+        )
+    return free
+
+
+def sizes_within(
+    const int64_t[::1] amounts, const int64_t[::1] sizes, const Py_ssize_t[::1] rows=None
+):
+    """(N,) how many of the ascending sizes are no larger than each amount.
+
+    Args:
+        amounts: (S,).
+        sizes: (K,) ascending.
+        rows: (N,) of the amounts that are asked for; None = all.
+
+    Raises:
+        ValueError: There is no such row.
+    """
+    cdef Py_ssize_t count = amounts.shape[0] if rows is None else rows.shape[0], s, row, within = 0
+    cdef int64_t last = 0
+    places = np.empty(count, dtype=np.intp)
+    cdef Py_ssize_t[::1] place = places
+    for s in range(count):
+        row = s if rows is None else rows[s]
+        if not 0 <= row < amounts.shape[0]:
+            raise ValueError(f"there is no row {row}")
+        if not s or amounts[row] != last:
+            last = amounts[row]
+            within = _within(last, sizes)
+        place[s] = within
+    return places
+
+
+def count_room(
+    const int64_t[::1] capacity,
+    const int64_t[::1] allocated,
+    const uint8_t[::1] accepting,
+    const int64_t[::1] sizes,
+):
+    """(K,) how many accepting servers have at least each size free.
+
+    Args:
+        capacity: (S,) of one resource.
+        allocated: (S,) of it.
+        accepting: (S,) 0 where no new work may be placed.
+        sizes: (K,) ascending, above 0.
+
+    Raises:
+        ValueError: Lengths differ.
+    """
+    cdef Py_ssize_t servers = capacity.shape[0], s, k
+    counts = np.zeros(sizes.shape[0] + 1, dtype=np.int64)
+    cdef int64_t[::1] fitting = counts
+    if allocated.shape[0] != servers or accepting.shape[0] != servers:
+        raise ValueError("the columns differ in length")
+    for s in range(servers):
+        if accepting[s]:
+            fitting[_within(capacity[s] - allocated[s], sizes)] += 1
+    # What holds a size holds those below it.
+    for k in range(sizes.shape[0] - 1, 0, -1):
+        fitting[k] += fitting[k + 1]
+    return counts[1:]
+
+
+cdef inline Py_ssize_t _within(int64_t amount, const int64_t[::1] sizes) noexcept nogil:
+    cdef Py_ssize_t within = 0
+    while within < sizes.shape[0] and sizes[within] <= amount:
+        within += 1
+    return within

@@ -210,7 +210,7 @@ def press_residents(
 def sum_losses(
     const double[::1] before,
     const double[::1] after,
-    const double[::1] drop,
+    const double[:] drop,
     const int64_t[::1] server,
     double[::1] targets,
     double[::1] performance,

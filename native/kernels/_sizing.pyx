@@ -77,17 +77,18 @@ def first_enough(
     return found
 
 
-def add_drops(
+def sum_drops(
     const double[:, :] caused,
     const double[:, :] caused_variance,
     const double[::1] tolerated,
     const double[::1] std,
     double per_point,
     double min_score,
-    double[::1] drop,
-    double[::1] variance,
+    double max_drop,
+    double max_variance,
+    const Py_ssize_t[::1] rows=None,
 ):
-    """Add what sources of interference take off the logarithm of performance on each server.
+    """What sources of interference take off the logarithm of performance on each server.
 
     Below the tolerated score the loss falls with the square, beyond it is on a line through 0.
 
@@ -98,25 +99,38 @@ def add_drops(
         std: (R,) of that.
         per_point: Of the logarithm of performance, lost at the tolerated score.
         min_score: Lower bound of tolerated scores.
-        drop: (S,) to which the drops are added.
-        variance: (S,) to which their variances are added.
+        max_drop: By all sources at most.
+        max_variance: Of that at most.
+        rows: (N,) of the servers that are asked for; None = all.
+
+    Returns:
+        (N,) drops, and their variances.
 
     Raises:
-        ValueError: Lengths differ, or the numbers of a source do not lie one behind another.
+        ValueError: Lengths differ, there is no such row, or the numbers of a source do not lie one
+            behind another.
     """
-    cdef Py_ssize_t width = tolerated.shape[0], servers = drop.shape[0], r, s
-    cdef double score, slope, square, share, pressed, steep, own
+    cdef Py_ssize_t width = tolerated.shape[0], servers = caused.shape[1], count, r, s, row
+    cdef double score, slope, square
     cdef const double *points
     cdef const double *doubts
     if not (
         caused.shape[0] == caused_variance.shape[0] == std.shape[0] == width
-        and caused.shape[1] == caused_variance.shape[1] == variance.shape[0] == servers
+        and caused_variance.shape[1] == servers
     ):
         raise ValueError("the columns differ in length")
     if servers > 1 and not (caused.strides[1] == caused_variance.strides[1] == sizeof(double)):
         raise ValueError("the numbers of a source do not lie one behind another")
-    if not servers:
-        return
+    count = servers if rows is None else rows.shape[0]
+    if rows is not None:
+        for s in range(count):
+            if not 0 <= rows[s] < servers:
+                raise ValueError(f"there is no row {rows[s]}")
+    drops, variances = np.zeros(count), np.zeros(count)
+    if not count:
+        return drops, variances
+    cdef double[::1] drop = drops
+    cdef double[::1] variance = variances
     with nogil:
         for r in range(width):
             if isnan(tolerated[r]):
@@ -125,13 +139,47 @@ def add_drops(
             slope = per_point / score
             square = slope * slope
             points, doubts = &caused[r, 0], &caused_variance[r, 0]
-            for s in range(servers):
-                share = points[s] / score
-                pressed = points[s] * (share if share < 1.0 else 1.0)
-                steep = 2.0 * share if 2.0 * share < 1.0 else 1.0
-                own = slope * pressed / score * std[r]
-                drop[s] += slope * pressed
-                variance[s] += square * (doubts[s] * (steep * steep)) + own * own
+            if rows is None:
+                for s in range(count):
+                    _add_drop(
+                        points[s], doubts[s], score, slope, square, std[r], &drop[s], &variance[s]
+                    )
+            else:
+                for s in range(count):
+                    row = rows[s]
+                    _add_drop(
+                        points[row],
+                        doubts[row],
+                        score,
+                        slope,
+                        square,
+                        std[r],
+                        &drop[s],
+                        &variance[s],
+                    )
+        for s in range(count):
+            drop[s] = min(drop[s], max_drop)
+            variance[s] = min(variance[s], max_variance)
+    return drops, variances
+
+
+cdef inline void _add_drop(
+    double points,
+    double doubt,
+    double score,
+    double slope,
+    double square,
+    double std,
+    double* drop,
+    double* variance,
+) noexcept nogil:
+    """By one source on one server."""
+    cdef double share = points / score
+    cdef double pressed = points * (share if share < 1.0 else 1.0)
+    cdef double steep = 2.0 * share if 2.0 * share < 1.0 else 1.0
+    cdef double own = slope * pressed / score * std
+    drop[0] += slope * pressed
+    variance[0] += square * (doubt * (steep * steep)) + own * own
 
 
 def add_exceeded(

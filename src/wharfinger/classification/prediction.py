@@ -60,7 +60,8 @@ class TargetPart:
         """The means and deviations of ``normalized`` for many allocations."""
         means, stds = self.curve.over(cpu_millicpus)
         over = [self.factor / mean if self.inverse else self.factor * mean for mean in means]
-        return [min(normalized, MAX_NORMALIZED) for normalized in over], stds
+        # A conditional expression: min() would take most of the time.
+        return [each if each < MAX_NORMALIZED else MAX_NORMALIZED for each in over], stds
 
 
 def parts_of(

@@ -39,7 +39,7 @@ from wharfinger.core.seams.contention import (
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import Request, View
-from wharfinger.native import add_drops, add_exceeded
+from wharfinger.native import add_exceeded, sum_drops
 
 SOURCES = tuple(SharedResource)
 ALONE = np.array((100.0, 0.0, 0.0, 0.0))
@@ -84,6 +84,8 @@ class SourceTable(ContentionTable):
 
     Scores are too rough to correct measurements of residents by them.
     """
+
+    has_scores = True
 
     def __init__(self, settings: SourceSettings) -> None:
         self._settings = settings
@@ -196,32 +198,36 @@ class SourceAssessment(Assessment):
         super().__init__(len(view.names))
         self._known, self._levels, self._settings = classification, levels, settings
         self._tolerated, self._caused = _counted(classification, best_effort=best_effort)
-        self._sources = [s for s in SOURCES if s in self._tolerated or s in self._caused]
-        self.informed = bool(self._sources)
+        self.informed = bool(self._tolerated or self._caused)
         self._residents, self._each = view.residents, residents
         self._z = quantile(confidence)
 
     @cached_property
+    def _sources(self) -> list[SharedResource]:
+        return [s for s in SOURCES if s in self._tolerated or s in self._caused]
+
+    @cached_property
     def suffered(self) -> LogEstimates:
         """The slope of each sensitivity curve times the pressure, added."""
-        return self._suffered(self._levels[2], self._levels[3])
+        return self._suffered(None)
 
     def suffered_on(self, rows: Rows) -> LogEstimates:
         """The same, of these servers alone where they are few."""
-        if not self._are_few(rows):
-            return super().suffered_on(rows)
-        return self._suffered(*np.ascontiguousarray(self._levels[2:, :, rows]))
+        return self._suffered(rows) if self._are_few(rows) else super().suffered_on(rows)
 
-    def _suffered(self, caused: Array, caused_variance: Array) -> LogEstimates:
-        settings, scores = self._settings, map(self._known.tolerated.get, SOURCES)
-        of_each = [(nan, 0.0) if score is None else (score.mean, score.std) for score in scores]
-        drop, variance = np.zeros((2, caused.shape[1]))
-        tolerated, std = np.array(of_each).T.copy()
+    def _suffered(self, rows: Rows | None) -> LogEstimates:
+        settings, caused = self._settings, (self._levels[2], self._levels[3])
         curve = -log(1 - settings.drop_at_tolerated), settings.min_score
-        add_drops(caused, caused_variance, tolerated, std, *curve, drop, variance)
-        np.minimum(drop, settings.max_drop, out=drop)
-        np.minimum(variance, settings.max_variance, out=variance)
-        return LogEstimates(drop, variance)
+        most = settings.max_drop, settings.max_variance
+        return LogEstimates(*sum_drops(*caused, *self._bears, *curve, *most, rows))
+
+    @cached_property
+    def _bears(self) -> tuple[Array, Array]:
+        """(R,) points that it tolerates, NaN = unknown, and their standard deviations."""
+        means, stds = [nan] * len(SOURCES), [0.0] * len(SOURCES)
+        for source, score in self._known.tolerated.items():
+            means[_AT[source]], stds[_AT[source]] = score.mean, score.std
+        return np.array(means, np.float64), np.array(stds, np.float64)
 
     def residents_loss(self) -> ResidentsLoss:
         """By the slope of each one's own curves."""

@@ -89,6 +89,11 @@ class CombinedTable(ContentionTable):
         """Of all."""
         return [score for table in self._tables for score in table.scores(row)]
 
+    @property
+    def has_scores(self) -> bool:
+        """Whether one has."""
+        return any(table.has_scores for table in self._tables)
+
     def score_columns(self, servers: int) -> ScoreColumns | None:
         """Of the first that has scores."""
         return _first(table.score_columns(servers) for table in self._tables)

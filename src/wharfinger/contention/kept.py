@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from wharfinger.core.seams.contention import Array, Resident, ResidentsLoss
 from wharfinger.model.arrays import normal_below
 from wharfinger.model.profile import quantile
+from wharfinger.native import sum_losses
 
 MIN_KEPT = 0.01
 """Of its target: a tolerance of all of it has no logarithm."""
@@ -71,11 +72,6 @@ def residents_loss(
     least = LEAST_STD**2
     before = normal_below(margin / np.sqrt(variance + least))
     after = normal_below((margin - drop) / np.sqrt(variance + np.maximum(drop_variance, 0) + least))
-    there = server >= 0
-    at = np.where(there, server, 0)
-    lost = np.where(there, np.maximum(before - after, 0.0), 0.0)
-    slower = np.where(there, np.maximum(drop, 0.0), 0.0)
-    return ResidentsLoss(
-        np.asarray(np.bincount(at, lost, servers), dtype=np.float64)[:servers],
-        np.asarray(np.bincount(at, slower, servers), dtype=np.float64)[:servers],
-    )
+    targets, performance = np.zeros(servers), np.zeros(servers)
+    sum_losses(before, after, drop, server, targets, performance)
+    return ResidentsLoss(targets, performance)

@@ -185,7 +185,8 @@ class ServerTable:
         largest = np.zeros(len(self._platforms), dtype=np.int64)
         accepting = columns["cpu_capacity"][:count] * columns["accepting"][:count]
         np.maximum.at(largest, columns["platform"][:count], accepting)
-        return {
+        real, promised = columns["cpu_real"][:count], columns["cpu_capacity"][:count]
+        shown = {
             **{name: frozen(column[:count]) for name, column in self._columns.items()},
             "names": self._names,
             "platforms": tuple(self._platforms),
@@ -197,6 +198,9 @@ class ServerTable:
             "held_sizes": frozen(self._held_sizes[:]),
             "largest": frozen(largest),
         }
+        if not ((real > 0) & (real < promised)).any():
+            shown["cpu_real"] = None
+        return shown
 
     def touch(self, server: str) -> None:
         """Something about a server changes that is not kept here, e.g. its residents' scores."""

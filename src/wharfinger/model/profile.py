@@ -255,15 +255,15 @@ class Curve:
         """The means and deviations of ``at`` for many allocations, in a fraction of the time."""
         means, stds, columns, estimates = [], [], self.cpu_millicpus, self.estimates
         logs, last = [log(estimate.mean) for estimate in estimates], estimates[-1]
-        deviations = [estimate.std for estimate in estimates]
-        for cpu, high, weight in _between(columns, tuple(cpu_millicpus)):
+        deviations, last_variance = [estimate.std for estimate in estimates], last.std**2
+        for cpu, high, weight, beyond in _between(columns, tuple(cpu_millicpus)):
             if weight is not None:
                 rest = 1 - weight
                 means.append(exp(rest * logs[high - 1] + weight * logs[high]))
                 stds.append(rest * deviations[high - 1] + weight * deviations[high])
             elif high == len(columns):
                 means.append(last.mean)
-                stds.append(_wider_std(last.std, columns[-1], cpu))
+                stds.append(sqrt(last_variance + beyond))
             else:
                 estimate = self.at(cpu)
                 means.append(estimate.mean)
@@ -320,22 +320,29 @@ class Classification:
 @lru_cache(maxsize=256)
 def _between(
     columns: tuple[int, ...], cpu_millicpus: tuple[int, ...]
-) -> tuple[tuple[int, int, float | None], ...]:
-    """Each with the column above it and that one's weight; ``None`` = it is not between two."""
+) -> tuple[tuple[int, int, float | None, float], ...]:
+    """Each with the column above it and that one's weight; ``None`` = it is not between two.
+
+    Also the variance that is added beyond the last column.
+    """
     spans = [log(high / low) for low, high in pairwise(columns)]
     positions = []
     for cpu in cpu_millicpus:
-        high, weight = bisect_left(columns, cpu), None
+        high, weight, beyond = bisect_left(columns, cpu), None, 0.0
         if 0 < high < len(columns) and columns[high] != cpu:
             weight = log(cpu / columns[high - 1]) / spans[high - 1]
-        positions.append((cpu, high, weight))
+        if high == len(columns):
+            beyond = _doubled_variance(columns[-1], cpu)
+        positions.append((cpu, high, weight, beyond))
     return tuple(positions)
 
 
 def _wider(estimate: Estimate, share: float, low: float, high: float) -> Estimate:
-    return Estimate(estimate.mean * share, _wider_std(estimate.std, low, high))
+    variance = estimate.std**2 + _doubled_variance(low, high)
+    return Estimate(estimate.mean * share, sqrt(variance))
 
 
-def _wider_std(std: float, low: float, high: float) -> float:
+def _doubled_variance(low: float, high: float) -> float:
+    """What is added by extrapolating from one allocation to the other."""
     doublings = log(high / low) / log(2)
-    return sqrt(std**2 + (EXTRAPOLATION_LOG_STD * doublings) ** 2)
+    return (EXTRAPOLATION_LOG_STD * doublings) ** 2

@@ -1,7 +1,6 @@
 """What has gone through a queue: what an admission may estimate waits from."""
 
 from dataclasses import dataclass, field
-from itertools import islice
 
 KEPT = 256
 """So many of the newest arrivals and busy periods of a queue are kept."""
@@ -51,20 +50,6 @@ class QueueAccount:
         if placed_at is not None and has_run:
             self.ended += 1
             _keep(self.busy_seconds, max(0.0, time - placed_at))
-
-    def ages(self, now: float, most: int) -> tuple[list[float], float]:
-        """For how long they have held resources, of at most ``most``, and how many each stands for.
-
-        >>> account = QueueAccount(placed={"a": 0.0, "b": 5.0, "c": 6.0, "d": 9.0})
-        >>> account.ages(10.0, 2)
-        ([10.0, 4.0], 2.0)
-        """
-        count = len(self.placed)
-        if not count:
-            return [], 1.0
-        some = islice(self.placed.values(), 0, None, -(-count // most))
-        ages = [now - at if at < now else 0.0 for at in some]
-        return ages, count / len(ages)
 
     def arrivals_per_second(self, now: float) -> float:
         """From outside, over the newest of them; 0 with fewer than two."""

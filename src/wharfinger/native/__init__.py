@@ -1,6 +1,6 @@
 """Compiled kernels behind plain functions.
 
-Who calls: ``wharfinger.policies.placement``, ``wharfinger.contention``, ``wharfinger.estimators``
+Who calls: ``wharfinger.policies``, ``wharfinger.contention``, ``wharfinger.estimators``
 (the fold-ins), and ``wharfinger.simulator`` (the event loop). The sources lie outside the package,
 in ``native/``; each kernel has a ``.pyi`` here and a reference in Python or NumPy.
 """
@@ -13,9 +13,10 @@ from wharfinger.native._hashed import HashedServers
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._pairs import pair_drops, pair_shortfalls
-from wharfinger.native._scan import least_loaded, next_in_turn
+from wharfinger.native._scan import count_room, free_on, least_loaded, next_in_turn, sizes_within
 from wharfinger.native._seats import press_residents, seat_residents, sum_losses
-from wharfinger.native._sizing import add_drops, add_exceeded, first_enough
+from wharfinger.native._sizing import add_exceeded, first_enough, sum_drops
+from wharfinger.native._waits import sample_ages, stay_odds
 
 __all__ = [
     "Conditional",
@@ -25,15 +26,20 @@ __all__ = [
     "HashedServers",
     "LoadIndex",
     "Mixtures",
-    "add_drops",
     "add_exceeded",
+    "count_room",
     "first_enough",
+    "free_on",
     "ibench_path",
     "least_loaded",
     "next_in_turn",
     "pair_drops",
     "pair_shortfalls",
     "press_residents",
+    "sample_ages",
     "seat_residents",
+    "sizes_within",
+    "stay_odds",
+    "sum_drops",
     "sum_losses",
 ]

@@ -22,3 +22,22 @@ def next_in_turn(
     keep: int,
     last: int,
 ) -> list[int]: ...
+def free_on(
+    rows: list[int],
+    cpu_capacity: NDArray[np.int64],
+    cpu_allocated: NDArray[np.int64],
+    memory_capacity: NDArray[np.int64],
+    memory_allocated: NDArray[np.int64],
+    residents: NDArray[np.int64],
+) -> list[tuple[float, float, float]]: ...
+def sizes_within(
+    amounts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    rows: NDArray[np.intp] | None = None,
+) -> NDArray[np.intp]: ...
+def count_room(
+    capacity: NDArray[np.int64],
+    allocated: NDArray[np.int64],
+    accepting: NDArray[np.uint8],
+    sizes: NDArray[np.int64],
+) -> NDArray[np.int64]: ...

@@ -8,16 +8,17 @@ def first_enough(
     drop_variance: NDArray[np.float64],
     z: float,
 ) -> NDArray[np.int64]: ...
-def add_drops(
+def sum_drops(
     caused: NDArray[np.float64],
     caused_variance: NDArray[np.float64],
     tolerated: NDArray[np.float64],
     std: NDArray[np.float64],
     per_point: float,
     min_score: float,
-    drop: NDArray[np.float64],
-    variance: NDArray[np.float64],
-) -> None: ...
+    max_drop: float,
+    max_variance: float,
+    rows: NDArray[np.intp] | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 def add_exceeded(
     tolerated: NDArray[np.float64],
     tolerated_variance: NDArray[np.float64],

@@ -119,6 +119,7 @@ def answers(table: ContentionTable, view: View, newcomers: Sequence[Request]) ->
 
 def _columns(table: ContentionTable, servers: int) -> object:
     columns = table.score_columns(servers)
+    assert table.has_scores is (columns is not None)
     return columns and [np.round(part, DIGITS).tolist() for part in astuple(columns)]
 
 

@@ -127,5 +127,5 @@ def test_a_server_gets_what_its_platform_needs_with_that_size():
         assert found is not None
         assert found.reached.tolist() == reached
         assert not cpus or found.cpu_millicpus.tolist() == cpus
-        pace = found.interval_on(1).mean
+        pace = found.normalized_on(1).mean
         assert pace == pytest.approx(100.0 / wanted, rel=0.02)

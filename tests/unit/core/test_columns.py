@@ -1,5 +1,7 @@
 """The servers' columns hold what was put into them, in the order in which servers joined."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.support.cluster import server
@@ -112,3 +114,16 @@ def test_it_counts_what_is_held_by_size() -> None:
     counted = columns.view(Capabilities()).held_sizes
     assert counted is not None
     assert counted[:4].tolist() == [0, 1, 2, 0], "up to 0.25, 0.5, 1 and 2 CPUs"
+
+
+def test_what_a_platform_has_is_shown_where_a_server_promises_more() -> None:
+    columns = ServerTable()
+    columns.put(server("s0"))
+    assert _view(columns).cpu_real is None
+    platform = replace(server("s1").platform, cpu_millicpus=3000)
+    columns.put(replace(server("s1", cpus=4), platform=platform))
+    shown = _view(columns).cpu_real
+    assert shown is not None
+    assert shown[1] == 3000
+    columns.drop("s1")
+    assert _view(columns).cpu_real is None

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wharfinger.native import least_loaded, next_in_turn
+from wharfinger.native import count_room, free_on, least_loaded, next_in_turn, sizes_within
 
 INT64_MAX = 2**63 - 1
 # Small numbers make ties, closed and full servers common; large ones reach int64's end.
@@ -125,3 +125,35 @@ def test_the_next_in_turn_are_those_with_room_behind_the_last(servers, cpu, memo
 def test_wrong_turns_are_refused(keep, last, said):
     with pytest.raises(ValueError, match=said):
         turn([(9, 0, 9, 0, 1)] * 2, 1, 1, keep, last)
+
+
+@given(st.lists(SERVER), st.sets(st.integers(1, 6)))
+def test_room_is_counted_by_size(servers: list[Server], some: set[int]):
+    sizes = np.array(sorted(some), dtype=np.int64)
+    columns = list(zip(*servers, strict=True)) or [()] * 5
+    capacity, allocated = (np.array(column, dtype=np.int64) for column in columns[:2])
+    free = [have - taken for have, taken, *_, accepting in servers if accepting]
+    counts = count_room(capacity, allocated, np.array(columns[4], dtype=np.uint8), sizes)
+    assert counts.tolist() == [sum(each >= size for each in free) for size in sizes.tolist()]
+    places = sizes.searchsorted(capacity, side="right")
+    assert sizes_within(capacity, sizes).tolist() == places.tolist()
+    rows = np.arange(len(servers))[::-2].copy()
+    assert sizes_within(capacity, sizes, rows).tolist() == places[rows].tolist()
+
+
+def test_what_is_free_on_some_servers():
+    columns = np.arange(15, dtype=np.int64).reshape(5, 3) ** 2
+    free = free_on([2, 0], *columns)
+    assert free == [(4.0 - 25.0, 64.0 - 121.0, 196.0), (0.0 - 9.0, 36.0 - 81.0, 144.0)]
+    with pytest.raises(ValueError, match="no server 3"):
+        free_on([3], *columns)
+    with pytest.raises(ValueError, match="length"):
+        free_on([0], *columns[:4], columns[4, :2])
+
+
+def test_rows_and_columns_that_are_not_there_are_refused():
+    two, three = np.zeros(2, np.int64), np.zeros(3, np.int64)
+    with pytest.raises(ValueError, match="no row 2"):
+        sizes_within(two, two, np.array([2]))
+    with pytest.raises(ValueError, match="length"):
+        count_room(two, three, np.zeros(2, np.uint8), two)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.native import add_drops, add_exceeded, first_enough
+from wharfinger.native import add_exceeded, first_enough, sum_drops
 
 
 def reference_first(medians, variances, drop, drop_variance, z):
@@ -76,7 +76,6 @@ def test_the_drops_by_sources(seed, per_point, least, servers):
     caused, doubt = rng.random((2, 4, servers)) * 100
     tolerated, std = rng.random((2, 4)) * 100
     tolerated[rng.random(4) < 0.3] = np.nan
-    drop, variance = np.zeros((2, servers))
     wanted, wanted_variance = np.zeros((2, servers))
     for at in np.flatnonzero(~np.isnan(tolerated)):
         score = max(tolerated[at], least)
@@ -86,17 +85,26 @@ def test_the_drops_by_sources(seed, per_point, least, servers):
         wanted += slope * pressed
         own = slope * pressed / score * std[at]
         wanted_variance += slope**2 * (doubt[at] * steep**2) + own * own
-    add_drops(caused, doubt, tolerated, std, per_point, least, drop, variance)
+    wanted = np.minimum(wanted, 0.3)
+    wanted_variance = np.minimum(wanted_variance, 0.02)
+    given = caused, doubt, tolerated, std, per_point, least, 0.3, 0.02
+    drop, variance = sum_drops(*given)
     assert drop.tolist() == wanted.tolist()
     assert variance.tolist() == wanted_variance.tolist()
+    rows = np.flatnonzero(rng.random(servers) < 0.5)[::-1].copy()
+    drop, variance = sum_drops(*given, rows)
+    assert drop.tolist() == wanted[rows].tolist()
+    assert variance.tolist() == wanted_variance[rows].tolist()
 
 
 def test_columns_of_other_lengths_are_refused():
     two, three = np.zeros(2), np.zeros(3)
     of_two = np.zeros((2, 2))
     with pytest.raises(ValueError, match="length"):
-        add_drops(of_two, of_two, two, three, 1.0, 1.0, two, two)
+        sum_drops(of_two, of_two, two, three, 1.0, 1.0, 1.0, 1.0)
     with pytest.raises(ValueError, match="one behind another"):
-        add_drops(of_two.T, of_two, two, two, 1.0, 1.0, two, two)
+        sum_drops(of_two.T, of_two, two, two, 1.0, 1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="no row 2"):
+        sum_drops(of_two, of_two, two, two, 1.0, 1.0, 1.0, 1.0, np.array([1, 2]))
     with pytest.raises(ValueError, match="length"):
         add_exceeded(two, two, two, two, np.zeros(3, np.int64), None, None, 0.8, two, two)

@@ -110,7 +110,7 @@ def test_a_faster_platform_takes_less_and_one_that_nobody_knows_is_doubted() -> 
     usual, fast, new = sizing.cpu_millicpus.tolist()
     assert (usual, fast) == (2000, 1000)
     assert new == pytest.approx(2000 * exp(quantile(0.8) * UNKNOWN_STD), rel=0.03)
-    assert sizing.interval_on(1).mean == pytest.approx(1.0)
+    assert sizing.normalized_on(1).mean == pytest.approx(1.0)
     assert given(place(view, wants(200.0), what)) == ("s1", 1000)
     assert sizing.best_probability == 1.0
     much = size(Request(wants(700.0), classification=what), view, Assessment(3))

@@ -218,6 +218,11 @@ class ContentionTable:
         """The residents' scores on a server; empty without scores."""
         return []
 
+    @property
+    def has_scores(self) -> bool:
+        """Whether ``score_columns`` answers."""
+        return self.score_columns(0) is not None
+
     def score_columns(self, servers: int) -> ScoreColumns | None:
         """The scores on the first ``servers`` servers, not to be written to; ``None`` = no scores.
 

@@ -25,6 +25,7 @@ from wharfinger.model.queue_accounts import DEMAND
 from wharfinger.model.units import format_duration
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import WorkloadType
+from wharfinger.native import sample_ages
 from wharfinger.policies.admission.busy_periods import (
     FEW,
     BusyFamily,
@@ -152,7 +153,7 @@ class Arq(Fifo):
             message = f"it may take any server at once: {why}"
             return Admit(self._decision(message, {"slack_seconds": slack.left_seconds}), ANY)
         needs = demand(classification, self.settings.quality)
-        at = int(class_of(np.array([needs]), between)[0])
+        at = int(class_of(needs, between))
         queue = self._classes[at]
         message = f"class {at + 1} of {len(self._classes)}: it needs {needs:.0%} of a server"
         told, review_at = self._waiting(at, slack, view, message, {DEMAND: needs})
@@ -310,14 +311,8 @@ class Arq(Fifo):
             accounts, busy = [account] if account and account.placed else [], _of(fits, queue)
         if not accounts or busy is None:
             return None
-        ages: list[float] = []
-        weights: list[float] = []
-        most = max(2, AGES // len(accounts))
-        for each in accounts:
-            some, stands_for = each.ages(view.now, most)
-            ages += some
-            weights += [stands_for] * len(some)
-        return Releases.after(busy, ages, weights, times)
+        placed, most = [each.placed for each in accounts], max(2, AGES // len(accounts))
+        return Releases.after(busy, *sample_ages(placed, view.now, most), times)
 
     def _free(
         self, at: int, position: int, releases: Releases | None, view: AdmissionView

@@ -15,6 +15,7 @@ from math import exp, lgamma, log, pi, sqrt
 import numpy as np
 
 from wharfinger.model.arrays import Array, normal_below
+from wharfinger.native import stay_odds
 
 LEAST_SECONDS = 1e-3
 """Shorter busy periods count as this long."""
@@ -114,17 +115,19 @@ class Releases:
 
     @classmethod
     def after(
-        cls, busy: BusyPeriods, ages: Sequence[float], stands_for: Sequence[float], seconds: Array
+        cls,
+        busy: BusyPeriods,
+        ages: Sequence[float] | Array,
+        stands_for: Sequence[float] | Array,
+        seconds: Array,
     ) -> "Releases":
         """After each time; ``ages`` are how long servers have been busy, each for so many."""
-        age, weight = np.array(ages)[:, None], np.array(stands_for)
-        over = busy.below(np.concatenate([age, age + seconds], axis=1))
-        left = np.maximum(1.0 - over[:, :1], 1e-9)
-        stays = np.minimum((1.0 - over[:, 1:]) / left, 1.0)
-        released = 1.0 - stays
-        variance = weight @ (released * stays)
-        first = 1.0 - np.exp(weight @ np.log(np.maximum(stays, 1e-12)))
-        return cls(first, weight @ released, np.sqrt(np.maximum(variance, 1e-12)))
+        weight = np.asarray(stands_for, dtype=np.float64)
+        age = np.asarray(ages, dtype=np.float64)[:, None]
+        after = np.concatenate(([0.0], seconds))
+        released, doubt, stays = stay_odds(busy.below(age + after))
+        first = 1.0 - np.exp(weight @ np.log(stays))
+        return cls(first, weight @ released, np.sqrt(np.maximum(weight @ doubt, 1e-12)))
 
     def within(self, position: int) -> Array:
         """(G,) probability that so many have come free.

@@ -50,7 +50,7 @@ def demand(classification: Classification, measure: QualityMeasure) -> float:
 
 def has_scores(view: View) -> bool:
     """Whether servers have a quality: their contention model knows scores of interference."""
-    return view.contention is not None and view.contention.score_columns(0) is not None
+    return view.contention is not None and view.contention.has_scores
 
 
 def qualities(view: View, measure: QualityMeasure) -> Array | None:
@@ -79,10 +79,10 @@ def edges(queues: int, ranges: Ranges, found: Array) -> Array:
     return np.quantile(found, inner)
 
 
-def class_of(quality: Array, between: Array) -> NDArray[np.intp]:
+def class_of(quality: Array | float, between: Array) -> NDArray[np.intp]:
     """The range in which each quality lies: 0 is the lowest.
 
     >>> class_of(np.array([0.0, 0.25, 1.0]), np.array([0.25, 0.5, 0.75])).tolist()
     [0, 1, 3]
     """
-    return np.asarray(np.searchsorted(between, quality, side="right"))
+    return np.asarray(between.searchsorted(quality, side="right"))

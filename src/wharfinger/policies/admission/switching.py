@@ -6,8 +6,6 @@ the next one until its slack is over.
 
 from enum import StrEnum
 
-import numpy as np
-
 from wharfinger.model.arrays import Array
 
 
@@ -41,14 +39,19 @@ def switch_after(
     Returns:
         The latest of the best times: the own queue is preferred.
     """
-    slack = float(times[-1])
-    if not (own.any() or other.any()):
+    # Plain numbers: of so few, arrays would take most of a decision's time.
+    waits: list[float] = times.tolist()
+    stays, goes = own.tolist(), other.tolist()
+    slack = waits[-1]
+    if not (any(stays) or any(goes)):
         return None
     if objective is Objective.MAX:
-        stays, goes = qualities[0] * float(own[-1]), qualities[1] * float(other[-1])
-        return slack if stays >= goes else 0.0
-    spent = np.maximum(budget_seconds - times, 0.0)
+        return slack if qualities[0] * stays[-1] >= qualities[1] * goes[-1] else 0.0
     later = max(budget_seconds - slack, 0.0)
-    value = own * qualities[0] * spent + (1 - own) * other[::-1] * qualities[1] * later
-    best = np.flatnonzero(value >= value.max() * (1 - 1e-9))
-    return float(times[best[-1]])
+    values = [
+        served * qualities[0] * max(budget_seconds - wait, 0.0)
+        + (1 - served) * after * qualities[1] * later
+        for wait, served, after in zip(waits, stays, reversed(goes), strict=True)
+    ]
+    least = max(values) * (1 - 1e-9)
+    return max(wait for wait, value in zip(waits, values, strict=True) if value >= least)

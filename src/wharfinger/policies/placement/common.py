@@ -27,6 +27,7 @@ from wharfinger.model.decisions import (
 )
 from wharfinger.model.units import cpu_number, memory_number
 from wharfinger.model.view import Request, View
+from wharfinger.native import free_on
 
 _LOOKED_AT = 64
 """How many servers are searched for ones that a record names because they can't take it."""
@@ -101,22 +102,30 @@ def candidates(
     compared: Iterable[Mapping[str, float]] = repeat(MappingProxyType({})),
 ) -> list[Candidate]:
     """These servers' parts in a decision, with the numbers that were compared, and further ones."""
-    names, cpu, memory = view.names, view.cpu_capacity.item, view.memory_capacity.item
-    cpu_taken, memory_taken = view.cpu_allocated.item, view.memory_allocated.item
-    residents = view.residents.item
+    names = view.names
+    free = free_on(
+        rows,
+        view.cpu_capacity,
+        view.cpu_allocated,
+        view.memory_capacity,
+        view.memory_allocated,
+        view.residents,
+    )
     return [
         Candidate(
             names[row],
             score,
             reason,
             {
-                "cpu_free_millicpus": float(cpu(row) - cpu_taken(row)),
-                "memory_free_bytes": float(memory(row) - memory_taken(row)),
-                "residents": float(residents(row)),
+                "cpu_free_millicpus": cpu_free,
+                "memory_free_bytes": memory_free,
+                "residents": residents,
                 **more,
             },
         )
-        for row, score, reason, more in zip(rows, scores, reasons, compared, strict=False)
+        for row, (cpu_free, memory_free, residents), score, reason, more in zip(
+            rows, free, scores, reasons, compared, strict=False
+        )
     ]
 
 
@@ -144,6 +153,7 @@ def plan(
     message: str,
     probed: list[Candidate] | None = None,
     *,
+    reason: ReasonCode = ReasonCode.OK,
     compared: Mapping[str, float] = MappingProxyType({}),
     predicted: Prediction | None = None,
 ) -> Place:
@@ -159,7 +169,7 @@ def plan(
         stage=Stage.PLACEMENT,
         decided_by=policy,
         accepted=True,
-        reason=ReasonCode.OK,
+        reason=reason,
         message=message,
         considered=looked_at,
         candidates=(*ranked, *misfits),

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from wharfinger.core.seams.contention import Array
 from wharfinger.model.view import CPU_SIZES, View
+from wharfinger.native import count_room, sizes_within
 
 
 def fragmentation(
@@ -22,12 +23,9 @@ def fragmentation(
     of a CPU; rows ``None`` = all servers.
     """
     held, capacity = view.held_sizes, view.cpu_capacity
-    there = capacity if rows is None else capacity[rows]
     if held is None or not held.any():
-        return np.zeros(len(there))
-    free = np.where(view.accepting > 0, capacity - view.cpu_allocated, 0)
-    fitting = np.bincount(CPU_SIZES.searchsorted(free, side="right"), minlength=len(CPU_SIZES) + 1)
-    with_room = fitting[::-1].cumsum()[::-1][1:]
-    prices = held / held.sum() / (with_room + 1.0) ** 2 / CPU_SIZES
-    prices = np.append(0.0, prices.cumsum())
-    return np.asarray(need * prices[CPU_SIZES.searchsorted(there, side="right")])
+        return np.zeros(len(capacity) if rows is None else len(rows))
+    with_room = count_room(capacity, view.cpu_allocated, view.accepting, CPU_SIZES)
+    prices = np.zeros(len(CPU_SIZES) + 1)
+    (held / held.sum() / (with_room + 1.0) ** 2 / CPU_SIZES).cumsum(out=prices[1:])
+    return np.asarray(need * prices[sizes_within(capacity, CPU_SIZES, rows)])

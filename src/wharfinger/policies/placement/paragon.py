@@ -7,14 +7,22 @@ the rules ``cumulative`` and ``traded``. The core profiles and classifies before
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from itertools import repeat
-from math import log
+from itertools import compress, repeat
+from math import exp, inf, log, sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.prediction import TargetPart, normalized_with, parts_of, slower
+from wharfinger.classification.prediction import (
+    TargetPart,
+    normalized_over,
+    normalized_with,
+    parts_of,
+    reached_probability,
+    slower,
+    worse_by,
+)
 from wharfinger.core.seams.contention import (
     Array,
     Assessment,
@@ -31,11 +39,12 @@ from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
     Decision,
     Place,
+    Prediction,
     ReasonCode,
     Refuse,
     Stage,
 )
-from wharfinger.model.profile import quantile
+from wharfinger.model.profile import Estimate, quantile
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import OnMiss
 from wharfinger.policies.placement.common import (
@@ -67,9 +76,8 @@ from wharfinger.policies.placement.sizing import (
     LEAST_STD,
     REACHABLE,
     REJECTED,
-    SizeCurve,
-    Sizing,
     kept_alone,
+    prediction_beside,
 )
 
 ALIKE = 1e-9
@@ -158,7 +166,7 @@ class PlacementQuestion:
         able: Rows with room where it would fit beside the residents.
         platform_drop: (P,) what each platform takes off the logarithm of its performance; so with
             ``platform_variance``.
-        parts: Of its target; ``curve`` is its performance over that with what is stated, without
+        parts: Of its target; ``alone`` is its performance over that with what is stated, without
             neighbors, ``None`` = nothing can be predicted.
     """
 
@@ -170,7 +178,7 @@ class PlacementQuestion:
     platform_drop: Array
     platform_variance: Array
     parts: list[TargetPart]
-    curve: SizeCurve | None
+    alone: Estimate | None
 
     def preference(self) -> tuple[NDArray[np.intp], list[list[int]]]:
         """(P,) the place of each platform, those alike being one; the platforms of each place."""
@@ -179,15 +187,18 @@ class PlacementQuestion:
     def drop(self, suffered: LogEstimates, rows: Rows) -> LogEstimates:
         """What platform, residents and waiting for CPUs take together, on these servers."""
         platform, turns = self.view.platform[rows], turns_of(self.view, self._cpu, rows)
-        return LogEstimates(
-            suffered.mean + self.platform_drop[platform] + turns,
-            suffered.variance + self.platform_variance[platform] + (TURNS_ERROR * turns) ** 2,
-        )
+        mean = suffered.mean + self.platform_drop[platform]
+        variance = suffered.variance + self.platform_variance[platform]
+        if turns is not None:
+            mean, variance = mean + turns, variance + (TURNS_ERROR * turns) ** 2
+        return LogEstimates(mean, variance)
 
-    def turns_taken(self, rows: Rows) -> Array:
+    def turns_taken(self, rows: Rows) -> Array | float:
         """(R,) what residents wait longer for CPUs beside it: the sum of their logarithms."""
-        taken = turns_of(self.view, self._cpu, rows) - turns_of(self.view, 0, rows)
-        return np.asarray(self.view.residents[rows] * taken)
+        after, before = turns_of(self.view, self._cpu, rows), turns_of(self.view, 0, rows)
+        if after is None or before is None:
+            return 0.0
+        return np.asarray(self.view.residents[rows] * (after - before))
 
     @property
     def _cpu(self) -> int:
@@ -310,12 +321,12 @@ class Paragon(ByReservation):
         drop, variance = np.zeros(len(view.platforms)), np.zeros(len(view.platforms))
         if request.classification is not None:
             drop, variance = slower(request.classification, view.platforms, need.cpu_millicpus)
-        curve = self._curve(request, view, need)
-        return PlacementQuestion(request, view, need, rows, contention, drop, variance, *curve)
+        alone = self._alone(request, view, need)
+        return PlacementQuestion(request, view, need, rows, contention, drop, variance, *alone)
 
-    def _curve(
+    def _alone(
         self, request: Request, view: View, need: Allocation
-    ) -> tuple[list[TargetPart], SizeCurve | None]:
+    ) -> tuple[list[TargetPart], Estimate | None]:
         """Performance over target with what is stated."""
         classification, cpu = request.classification, need.cpu_millicpus
         if classification is None or cpu <= 0:
@@ -324,34 +335,53 @@ class Paragon(ByReservation):
         parts = parts_of(request.workload, classification, request.waited_seconds, period)
         if not parts:
             return [], None
-        return parts, SizeCurve.of(parts, np.array([cpu]), self._settings.confidence)
+        (mean,), (std,) = normalized_over(parts, (cpu,), self._settings.confidence)
+        return parts, Estimate(mean, std)
 
-    def _sizing(self, asked: PlacementQuestion, row: int) -> Sizing | None:
-        """On one server alone: a prediction needs no other."""
-        if asked.curve is None:
-            return None
-        here = np.array([row])
+    def _predicted(self, asked: PlacementQuestion, row: int) -> tuple[Prediction | None, float]:
+        """On one server alone: a prediction needs no other. That the target is kept, or 1."""
+        if asked.alone is None:
+            return None, 1.0
+        workload, cpu, here = asked.request.workload, asked.need.cpu_millicpus, np.array([row])
         suffered = asked.contention.suffered_on(here)
-        cpu, reached = np.array([asked.need.cpu_millicpus]), np.ones(1, dtype=np.bool_)
-        kept = log(max(1 - asked.request.workload.tolerance, LEAST_KEPT))
-        given = asked.parts, asked.curve, asked.drop(suffered, here), suffered
-        return Sizing(cpu, reached, *given, self._settings.confidence, kept, 1.0)
+        drop = asked.drop(suffered, here)
+        beside = drop.mean.item(0), drop.variance.item(0)
+        by_neighbors = suffered.mean.item(0), suffered.variance.item(0)
+        given = asked.parts, self._settings.confidence, asked.alone, cpu
+        predicted = prediction_beside(*given, beside, by_neighbors, (workload.target, cpu))
+        kept = exp(log(max(1 - workload.tolerance, LEAST_KEPT)))
+        return predicted, reached_probability(worse_by(asked.alone, *beside), kept)
 
-    def _best_alone(self, request: Request, need: Allocation, view: View) -> float:
-        """That its target is kept alone on the best server, had it not waited; 1 = unknown."""
+    def _best_alone(
+        self,
+        request: Request,
+        need: Allocation,
+        view: View,
+        by_platform: tuple[Array, Array] | None = None,
+    ) -> float:
+        """That its target is kept alone on the best server, had it not waited; 1 = unknown.
+
+        ``by_platform`` is what each platform takes away, where that is known already.
+        """
         classification, cpu = request.classification, need.cpu_millicpus
         if classification is None or cpu <= 0:
             return 1.0
         period = view.capabilities.quota_period_seconds
         parts = parts_of(request.workload, classification, 0.0, period)
-        large = np.flatnonzero(_largest_cpu(view) >= cpu)
-        if not parts or not large.size:
+        large = [largest >= cpu for largest in _largest_cpu(view).tolist()]
+        if not parts or not any(large):
             return 1.0
         alone = normalized_with(parts, cpu, self._settings.confidence)
-        drop, variance = slower(classification, view.platforms, cpu)
-        ahead = log(alone.mean) - drop[large] - log(max(1 - request.workload.tolerance, LEAST_KEPT))
-        deviations = ahead / np.sqrt(alone.std**2 + variance[large] + LEAST_STD**2)
-        return float(normal_below(deviations).max())
+        drops, variances = by_platform or slower(classification, view.platforms, cpu)
+        mean, variance = log(alone.mean), alone.std**2
+        kept = log(max(1 - request.workload.tolerance, LEAST_KEPT))
+        deviations = max(
+            (mean - drop - kept) / sqrt(variance + its_variance + LEAST_STD**2)
+            for drop, its_variance in compress(
+                zip(drops.tolist(), variances.tolist(), strict=True), large
+            )
+        )
+        return normal_below(np.array([deviations])).item()
 
     # --- greedy selection ---------------------------------------------------------------------
 
@@ -499,11 +529,11 @@ class Paragon(ByReservation):
     def _own(self, asked: PlacementQuestion, rows: Rows) -> tuple[Array, Array]:
         """Probability that its target is kept on each; expected logarithm of performance."""
         drop = asked.drop(asked.contention.suffered_on(rows), rows)
-        if asked.curve is None:
+        if asked.alone is None:
             return np.zeros(len(rows)), -drop.mean
         # It gets the same everywhere.
-        mean = asked.curve.medians[0] - drop.mean
-        variance = asked.curve.variances[0] + drop.variance
+        mean = log(asked.alone.mean) - drop.mean
+        variance = asked.alone.std**2 + drop.variance
         kept = np.log(max(1 - asked.request.workload.tolerance, 0.01))
         deviations = (mean - kept) / np.sqrt(variance + LEAST_STD**2)
         return normal_below(deviations), mean
@@ -559,23 +589,17 @@ class Paragon(ByReservation):
         message: str,
         compared: dict[str, float],
     ) -> Place:
-        view, sizing = asked.view, self._sizing(asked, rows[0])
+        request, need, view = asked.request, asked.need, asked.view
         ranked = candidates(view, rows, scores, compared=numbers)
-        predicted = None
-        if sizing is not None:
-            target, cpu = asked.request.workload.target, asked.need.cpu_millicpus
-            predicted = sizing.prediction_on(0, target, cpu)
-        given = self.name, asked.request, asked.need, view
-        planned = plan(*given, ranked, message, compared=compared, predicted=predicted)
-        hopeless = self._settings.hopeless
-        if sizing is None or sizing.kept_probability(0) >= hopeless:
-            return planned
-        probability = self._best_alone(asked.request, asked.need, view)
-        if probability >= hopeless:
-            return planned
-        told = f"{message}; its target is out of reach: {kept_alone(probability)}"
-        missed = replace(planned.decision, reason=ReasonCode.WILL_MISS, message=told)
-        return replace(planned, decision=missed)
+        reason, (predicted, kept) = ReasonCode.OK, self._predicted(asked, rows[0])
+        if kept < self._settings.hopeless:
+            by_platform = asked.platform_drop, asked.platform_variance
+            probability = self._best_alone(request, need, view, by_platform)
+            if probability < self._settings.hopeless:
+                reason = ReasonCode.WILL_MISS
+                message = f"{message}; its target is out of reach: {kept_alone(probability)}"
+        given = self.name, request, need, view, ranked, message
+        return plan(*given, reason=reason, compared=compared, predicted=predicted)
 
 
 def _largest_cpu(view: View) -> NDArray[np.int64]:
@@ -587,13 +611,14 @@ def _largest_cpu(view: View) -> NDArray[np.int64]:
     return largest
 
 
-def turns_of(view: View, more_millicpus: int, rows: Rows) -> Array:
+def turns_of(view: View, more_millicpus: int, rows: Rows) -> Array | None:
     """(R,) what waiting for CPUs takes off the logarithm of performance; 0 = there are enough.
 
-    Where servers promise more CPU than they have, all get their part of it at most.
+    Where servers promise more CPU than they have, all get their part of it at most; ``None`` =
+    none does.
     """
     if view.cpu_real is None:
-        return np.zeros(len(rows))
+        return None
     real = np.where(view.cpu_real[rows] > 0, view.cpu_real[rows], np.inf)
     return np.asarray(np.log(np.maximum((view.cpu_allocated[rows] + more_millicpus) / real, 1.0)))
 
@@ -614,14 +639,15 @@ def _rejected(policy: str, probability: float, servers: int) -> Refuse:
 
 def places_of(drop: Array) -> tuple[NDArray[np.intp], list[list[int]]]:
     """(P,) the place of each platform by what it takes away; the platforms of each place."""
-    at, groups, last = np.zeros(len(drop), dtype=np.intp), list[list[int]](), -np.inf
-    for platform in np.argsort(drop, kind="stable").tolist():
-        if drop[platform] > last + ALIKE:
+    drops = drop.tolist()
+    at, groups, last = [0] * len(drops), list[list[int]](), -inf
+    for platform in sorted(range(len(drops)), key=drops.__getitem__):
+        if drops[platform] > last + ALIKE:
             groups.append([])
-            last = float(drop[platform])
+            last = drops[platform]
         groups[-1].append(platform)
         at[platform] = len(groups) - 1
-    return at, groups
+    return np.array(at, dtype=np.intp), groups
 
 
 def most_of(values: Array, count: int) -> Rows:
@@ -632,7 +658,8 @@ def most_of(values: Array, count: int) -> Rows:
     """
     if len(values) <= count:
         return np.arange(len(values))
-    return np.flatnonzero(-values <= np.partition(-values, count - 1)[count - 1])
+    least = len(values) - count
+    return np.flatnonzero(values >= np.partition(values, least)[least])
 
 
 def with_room(request: Request, need: Allocation, view: View) -> Rows:

@@ -6,7 +6,7 @@ first: D1 by falling c of the newcomer, D2 by its rising t. Where all tests pass
 answer is also that of the index (``harmony``), which looks at a few servers only.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -38,12 +38,11 @@ class OwnScores:
     @classmethod
     def of(cls, classification: Classification, *, best_effort: bool = False) -> "OwnScores":
         """Best-effort work has no target, and yields the cores."""
-        tolerated = [None if best_effort else classification.tolerated.get(s) for s in SOURCES]
-        caused = [
-            None if best_effort and source in YIELDED else classification.caused.get(source)
-            for source in SOURCES
-        ]
-        return cls(*np.array([*_columns(tolerated), *_columns(caused)]))
+        columns = [*_UNKNOWN, *_UNKNOWN]
+        if not best_effort:
+            _fill(columns, 0, classification.tolerated)
+        _fill(columns, 2, classification.caused, YIELDED if best_effort else ())
+        return cls(*np.array(columns, np.float64).reshape(4, len(SOURCES)))
 
     def tests(self) -> list[tuple[bool, int]]:
         """What is tested, in order: whether it is D1, and the source's place."""
@@ -63,9 +62,21 @@ class OwnScores:
         return beyond, total
 
 
-def _columns(scores: Sequence[Estimate | None]) -> tuple[list[float], list[float]]:
-    means = [np.nan if score is None else score.mean for score in scores]
-    return means, [0.0 if score is None else score.std**2 for score in scores]
+_UNKNOWN = (np.nan,) * len(SOURCES) + (0.0,) * len(SOURCES)
+_AT = {source: at for at, source in enumerate(SOURCES)}
+
+
+def _fill(
+    columns: list[float],
+    first: int,
+    scores: Mapping[SharedResource, Estimate],
+    without: Collection[SharedResource] = (),
+) -> None:
+    """The means are column ``first``, their variances the next one."""
+    for source, score in scores.items():
+        if source not in without:
+            at = first * len(SOURCES) + _AT[source]
+            columns[at], columns[at + len(SOURCES)] = score.mean, score.std**2
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import TargetPart, normalized_with, parts_of
-from wharfinger.core.seams.contention import Array, Assessment, ResidentsLoss
+from wharfinger.core.seams.contention import Array, Assessment, LogEstimates, ResidentsLoss
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.verdicts import WaitUntil
 from wharfinger.model.allocation import Allocation, Placement
@@ -57,6 +57,7 @@ from wharfinger.policies.placement.sizing import (
     REJECTED,
     Sizing,
     SizingSettings,
+    bounds,
     kept_alone,
     prediction,
     size,
@@ -203,19 +204,15 @@ class ServerOptions:
         rows = [*best.tolist(), *others.tolist()]
         scores = [score if score < inf else None for score in self.score[rows].tolist()]
         reasons = [CODES[reason] for reason in self.reason[rows].tolist()]
-        listed = candidates(self.view, rows, scores, reasons)
-        return tuple(
-            Candidate(one.server, one.score, one.reason, {**one.numbers, **self._numbers(row)})
-            for row, one in zip(rows, listed, strict=True)
-        )
+        return tuple(candidates(self.view, rows, scores, reasons, map(self._numbers, rows)))
 
     def _numbers(self, row: int) -> dict[str, float]:
         numbers = {"cpu_needed_millicpus": float(self.need[row])}
         if self.sizing is not None and self.need[row] > 0:
-            predicted = self.sizing.interval_on(row)
-            numbers["predicted_pace"] = predicted.mean
-            numbers["predicted_pace_low"] = predicted.low
-            numbers["kept_probability"] = self.sizing.kept_probability(row)
+            normalized = self.sizing.normalized_on(row)
+            numbers["predicted_pace"] = normalized.mean
+            numbers["predicted_pace_low"] = bounds(normalized, self.sizing.confidence)[0]
+            numbers["kept_probability"] = self.sizing.kept_probability(normalized)
         if self.contention.informed:
             numbers["interference_beyond_tolerated"] = float(self.violation[row])
             numbers["residents_targets_lost"] = float(self.lost[row])
@@ -342,7 +339,8 @@ class Quasar(ByReservation):
         if sizing is not None:
             need = sizing.cpu_millicpus
         reasons = _reasons_on(request, need, reserved.memory_bytes, view)
-        cost = contention.cost(reasons > TOO_LARGE, sizing.performance if sizing else None)
+        does = None if sizing is None else sizing.performance()
+        cost = contention.cost(reasons > TOO_LARGE, None if does is None else lambda: does)
         possible = reasons == OK
         if (apart := contention.incompatible) is not None:
             reasons[possible & apart] = INCOMPATIBLE
@@ -351,8 +349,10 @@ class Quasar(ByReservation):
         if best_effort:  # To the emptiest: by its CPU, then by its residents.
             score = view.cpu_allocated / np.maximum(view.cpu_capacity, 1) + view.residents / 100
         loss = contention.residents_loss()
-        own = np.zeros(1) if sizing is None else sizing.kept_probabilities()
-        gain = self._gain(own, sizing, contention, loss)
+        own = np.zeros(1)
+        if sizing is not None and does is not None:
+            own = sizing.kept_probabilities(does)
+        gain = self._gain(own, does, contention, loss)
         gain = gain - self.settings.fragmentation_weight * fragmentation(view, need)
         # No more targets are lost for it than it keeps; the longer it waits, the more.
         bearable = np.maximum(own, self._borne(request))
@@ -428,15 +428,15 @@ class Quasar(ByReservation):
         return Place(placements, decision)
 
     def _gain(
-        self, kept: Array, sizing: Sizing | None, contention: Assessment, loss: ResidentsLoss
+        self, kept: Array, does: LogEstimates | None, contention: Assessment, loss: ResidentsLoss
     ) -> Array:
         """(S,) expected targets that are kept with it there, its own less those of residents.
 
         What performance changes beyond that counts by its weight, in logarithms.
         """
         performance = -contention.suffered.mean
-        if sizing is not None:  # More than was asked for is worth nothing to anyone.
-            performance = np.minimum(sizing.performance().mean, 0.0)
+        if does is not None:  # More than was asked for is worth nothing to anyone.
+            performance = np.minimum(does.mean, 0.0)
         weight = self.settings.performance_weight
         return np.asarray(kept - loss.targets + weight * (performance - loss.performance))
 
@@ -495,8 +495,11 @@ class Quasar(ByReservation):
             return (
                 f"{cpu} on {name} reaches the target with {sure} confidence; less would not{harm}"
             )
-        does, probability = sizing.interval_on(row).mean, sizing.kept_probability(row)
-        expected = f"{does:.0%} of the target are expected, which is kept with {probability:.0%}"
+        does = sizing.normalized_on(row)
+        probability = sizing.kept_probability(does)
+        expected = (
+            f"{does.mean:.0%} of the target are expected, which is kept with {probability:.0%}"
+        )
         if self._is_out_of_reach(options):
             alone = kept_alone(sizing.best_probability)
             return (

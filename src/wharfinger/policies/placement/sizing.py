@@ -161,40 +161,31 @@ class Sizing:
     best_probability: float
     surest: float = 1.0
 
-    def kept_probability(self, row: int) -> float:
-        """That the target is kept on one server, with what it would be given there."""
-        normalized = worse_by(self.curve.at(int(self.cpu_millicpus[row])), *_at(self.drop, row))
+    def normalized_on(self, row: int) -> Estimate:
+        """Performance over the target on one server, with what it would be given there."""
+        return worse_by(self.curve.at(int(self.cpu_millicpus[row])), *_at(self.drop, row))
+
+    def kept_probability(self, normalized: Estimate) -> float:
+        """That the target is kept with this performance."""
         return reached_probability(normalized, exp(self.kept))
 
-    def kept_probabilities(self) -> Array:
-        """(S,) the same on each, at most the larger confidence: those that are sure are alike."""
-        does = self.performance()
+    def kept_probabilities(self, does: LogEstimates) -> Array:
+        """(S,) the same on each, at most the larger confidence: those that are sure are alike.
+
+        ``does`` is its ``performance``.
+        """
         std = np.sqrt(does.variance + LEAST_STD**2)
         kept = np.minimum(normal_below((does.mean - self.kept) / std), self.surest)
         return np.where(self.reached, np.maximum(kept, self.confidence), kept)
 
-    def interval_on(self, row: int) -> Prediction:
-        """Over the target on one server, with what it would be given there."""
-        normalized = worse_by(self.curve.at(int(self.cpu_millicpus[row])), *_at(self.drop, row))
-        return prediction(normalized, self.confidence)
-
-    def prediction_on(
-        self, row: int, target: Target | None = None, cpu_millicpus: int = 0
-    ) -> Prediction:
-        """The same in the target's own terms, too, and alone.
-
-        ``target`` and ``cpu_millicpus`` say for what it is made, where it is to be known.
-        """
-        cpu, (drop, variance) = int(self.cpu_millicpus[row]), _at(self.drop, row)
-        terms = performance_with(self.parts, cpu, drop, variance, self.confidence)
-        there, mean, std = self.interval_on(row), None, 0.0
+    def prediction_on(self, row: int, target: Target | None, cpu_millicpus: int) -> Prediction:
+        """On one server, as ``prediction_beside``."""
+        cpu, by_neighbors = int(self.cpu_millicpus[row]), None
         if self.correctable is not None:
-            by_neighbors, its_variance = _at(self.correctable, row)
-            variance = max(variance - its_variance, 0.0)
-            alone = worse_by(self.curve.at(cpu), drop - by_neighbors, variance)
-            mean, std = alone.mean, alone.std
-        bounds = there.mean, there.low, there.high, there.confidence
-        return Prediction(*bounds, terms, mean, std, target, cpu_millicpus)
+            by_neighbors = _at(self.correctable, row)
+        given = self.parts, self.confidence, self.curve.at(cpu), cpu
+        stated = target, cpu_millicpus
+        return prediction_beside(*given, _at(self.drop, row), by_neighbors, stated)
 
     def performance(self) -> LogEstimates:
         """Over the target on each server, with what it would be given there."""
@@ -208,12 +199,46 @@ def _at(estimates: LogEstimates, row: int) -> tuple[float, float]:
     return float(estimates.mean[row]), float(estimates.variance[row])
 
 
+def bounds(normalized: Estimate, confidence: float) -> tuple[float, float]:
+    """What is reached, and what is not exceeded, with the confidence."""
+    half = quantile(confidence) * normalized.std
+    return normalized.mean * exp(-half), normalized.mean * exp(half)
+
+
 def prediction(normalized: Estimate, confidence: float) -> Prediction:
     """An estimate of performance over target as a decision keeps it."""
-    half = quantile(confidence) * normalized.std
-    return Prediction(
-        normalized.mean, normalized.mean * exp(-half), normalized.mean * exp(half), confidence
-    )
+    return Prediction(normalized.mean, *bounds(normalized, confidence), confidence)
+
+
+def prediction_beside(
+    parts: list[TargetPart],
+    confidence: float,
+    alone: Estimate,
+    cpu_millicpus: int,
+    drop: tuple[float, float],
+    correctable: tuple[float, float] | None,
+    stated: tuple[Target | None, int],
+) -> Prediction:
+    """Performance over target on one server, and in the target's own terms.
+
+    Args:
+        parts: Of the target.
+        confidence: Of each bound.
+        alone: With so much CPU, where its curves hold.
+        cpu_millicpus: What it would be given.
+        drop: What neighbors and the platform take off the logarithm, with its variance.
+        correctable: The part of it that is no part of the performance alone; ``None`` = no part.
+        stated: The target and the CPU for which the prediction says that it is made.
+    """
+    terms = performance_with(parts, cpu_millicpus, *drop, confidence)
+    there, mean, std = worse_by(alone, *drop), None, 0.0
+    if correctable is not None:
+        by_neighbors, its_variance = correctable
+        variance = max(drop[1] - its_variance, 0.0)
+        without = worse_by(alone, drop[0] - by_neighbors, variance)
+        mean, std = without.mean, without.std
+    low, high = bounds(there, confidence)
+    return Prediction(there.mean, low, high, confidence, terms, mean, std, *stated)
 
 
 def size(
@@ -332,8 +357,11 @@ class _ByPlatform:
 
     def beside(self, suffered: LogEstimates, chosen: NDArray[np.int64]) -> LogEstimates:
         """(S,) with what neighbors take, with the size that was chosen for each server."""
-        at = np.minimum(np.searchsorted(self.sizes, chosen), self.drop.shape[1] - 1)
-        drop, variance = self.drop[self.platform, at], self.variance[self.platform, at]
+        if self.drop.shape[1] == 1:
+            drop, variance = (each[:, 0].take(self.platform) for each in (self.drop, self.variance))
+        else:
+            at = np.minimum(np.searchsorted(self.sizes, chosen), self.drop.shape[1] - 1)
+            drop, variance = self.drop[self.platform, at], self.variance[self.platform, at]
         return LogEstimates(suffered.mean + drop, suffered.variance + variance)
 
 
