@@ -386,7 +386,7 @@ class Quasar(ByReservation):
             return None
         if found.kept >= sizing.confidence:
             return found
-        more = found.kept - sizing.kept_probability(best)
+        more = found.kept - sizing.kept_probability(sizing.normalized_on(best))
         return found if more >= WORTH * (len(found.rows) - 1) else None
 
     def _place_on(
@@ -399,7 +399,7 @@ class Quasar(ByReservation):
             for row, cpu in zip(found.rows, found.cpu_millicpus, strict=True)
         )
         given = [f"{cpu_number(p.allocation.cpu_millicpus)} CPU on {p.server}" for p in placements]
-        does, one = f"{found.normalized.mean:.0%}", sizing.interval_on(int(ranked[0])).mean
+        does, one = f"{found.normalized.mean:.0%}", sizing.normalized_on(int(ranked[0])).mean
         sure = found.kept >= sizing.confidence
         reach = f"reach the target with {sizing.confidence:.0%} confidence"
         if not sure:
