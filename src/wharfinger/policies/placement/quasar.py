@@ -381,7 +381,10 @@ class Quasar(ByReservation):
         sizing = options.sizing
         if sizing is None or max(options.outs) < 2 or sizing.reached[best]:
             return None
-        found = best_set(sizing, np.isfinite(options.score), options.lost, options.outs)
+        view, plateau = options.view, self.settings.sizing.plateau
+        free = view.cpu_capacity - view.cpu_allocated
+        possible, lost, outs = np.isfinite(options.score), options.lost, options.outs
+        found = best_set(sizing, free, possible, lost, outs, plateau)
         if found is None or found.lost > max(found.kept, LOST):
             return None
         if found.kept >= sizing.confidence:
@@ -591,10 +594,12 @@ class Quasar(ByReservation):
             options.sizing,
             options.contention.suffered.mean,
             held,
+            view.cpu_capacity - view.cpu_allocated,
             np.isfinite(options.score),
             options.lost,
             outs,
             self.settings.resizing.margin / max(off.normalized, LEAST_DIFFERENCE),
+            self.settings.sizing.plateau,
         )
         if more is None or more.factor < 1 + self.settings.resizing.min_step:
             return None

@@ -72,26 +72,42 @@ def scale_out(
 
 
 def best_set(
-    sizing: Sizing, possible: NDArray[np.bool_], lost: Array, outs: Mapping[int, Estimate]
+    sizing: Sizing,
+    free_millicpus: NDArray[np.int64],
+    possible: NDArray[np.bool_],
+    lost: Array,
+    outs: Mapping[int, Estimate],
+    plateau: float,
 ) -> ServerSet | None:
-    """The fewest servers that keep the target with the confidence, the last with its least CPU.
+    """The fewest servers that keep the target with the confidence, and the least CPU there.
 
     Where no number does: as many as raise the probability by enough each. ``possible`` (S,) are
-    those with room, ``lost`` (S,) targets of residents; ``None`` = there are no two.
+    those that may be taken, with so much CPU free, ``lost`` (S,) targets of residents. More CPU
+    than gives the share ``plateau`` of the most is not looked at. ``None`` = there are no two.
     """
-    does = sizing.performance()
-    rows = np.flatnonzero(possible)
-    order = np.argsort(lost[rows] - does.mean[rows], kind="stable")
+    sizes, medians = sizing.curve.sizes, sizing.curve.medians
+    at = _most_of(sizing, free_millicpus, plateau)
+    rows = np.flatnonzero(possible & (at >= 0))
+    order = np.argsort(lost[rows] - medians[at[rows]] + sizing.drop.mean[rows], kind="stable")
     rows = rows[order[: max(outs)]]
     best: ServerSet | None = None
     for count in range(2, min(len(rows), max(outs)) + 1):
-        cpu = sizing.cpu_millicpus[rows[:count]].tolist()
+        cpu = sizes[at[rows[:count]]].tolist()
         found = _set_of(sizing, rows[:count], cpu, lost, outs[count])
         if found.kept >= sizing.confidence:
             return _with_least(sizing, found, lost, outs[count])
         if best is None or found.kept - best.kept >= WORTH * (count - len(best.rows)):
             best = found
     return best
+
+
+def _most_of(
+    sizing: Sizing, free_millicpus: NDArray[np.int64], plateau: float
+) -> NDArray[np.int64]:
+    """(S,) index of the largest size that is free there and of use; -1 = there is none."""
+    sizes, medians = sizing.curve.sizes, sizing.curve.medians
+    useful = sizes[int(np.argmax(medians >= medians.max() + log(plateau)))]
+    return np.asarray(sizes.searchsorted(np.minimum(free_millicpus, useful), side="right") - 1)
 
 
 def _set_of(
@@ -142,10 +158,12 @@ def one_more(
     sizing: Sizing,
     suffered: Array,
     held: Mapping[int, int],
+    free_millicpus: NDArray[np.int64],
     possible: NDArray[np.bool_],
     lost: Array,
     outs: Mapping[int, Estimate],
     wanted: float,
+    plateau: float,
 ) -> OneMore | None:
     """The best further server, with the least CPU that multiplies the performance by ``wanted``.
 
@@ -154,21 +172,22 @@ def one_more(
     so that what is wrong of the prediction on all servers alike does not count.
     """
     count = len(held) + 1
-    candidates = possible & (lost < 1.0)
+    at = _most_of(sizing, free_millicpus, plateau)
+    candidates = possible & (lost < 1.0) & (at >= 0)
     if count not in outs or not candidates.any():
         return None
     rows = np.fromiter(held, dtype=np.intp)
     alone = sizing.drop.mean - suffered
     here = float(np.exp(_medians(sizing, list(held.values())) - alone[rows]).sum())
-    there = np.where(candidates, sizing.performance().mean - lost, -np.inf)
-    row = int(there.argmax())
-    sizes = sizing.curve.sizes[sizing.curve.sizes <= sizing.cpu_millicpus[row]]
+    does_most = sizing.curve.medians[np.maximum(at, 0)] - sizing.drop.mean
+    row = int(np.where(candidates, does_most - lost, -np.inf).argmax())
+    sizes = sizing.curve.sizes[: at[row] + 1]
     does = np.exp(_medians(sizing, sizes) - sizing.drop.mean[row])
     scaled = outs[count].mean / count / (outs[count - 1].mean / (count - 1))
     factors = scaled * (here + does) / here
     enough = np.flatnonzero(factors >= wanted)
-    at = int(enough[0]) if enough.size else int(factors.argmax())
-    return OneMore(row, int(sizes[at]), float(factors[at]))
+    least = int(enough[0]) if enough.size else int(factors.argmax())
+    return OneMore(row, int(sizes[least]), float(factors[least]))
 
 
 def _medians(sizing: Sizing, cpu_millicpus: Sequence[int] | NDArray[np.int64]) -> Array:

@@ -1,0 +1,204 @@
+"""Several servers for one workload, beside numbers worked by hand."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests.support.cluster import MIB, workload
+from tests.support.views import seen
+from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.decisions import Place, ReasonCode, Refuse
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Curve, Estimate
+from wharfinger.model.view import Capabilities, OffTarget, Request, View
+from wharfinger.model.workload import LatencyBound, OnMiss, Scale, Target, WorkloadType
+from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
+from wharfinger.policies.placement.several import scale_out
+from wharfinger.policies.placement.sizing import SizingSettings
+
+ABLE = Capabilities(max_servers_per_workload=8)
+QUASAR = Quasar(QuasarSettings(sizing=SizingSettings(idle_confidence=0.0)))
+LINEAR = {1: Estimate(1.0, 0.0), 2: Estimate(2.0, 0.0), 4: Estimate(4.0, 0.0)}
+
+
+def known(servers: Mapping[int, Estimate] = LINEAR, std: float = 0.02) -> Classification:
+    """100 a second and CPU on one server."""
+    columns = (500, 1000, 2000, 4000)
+    curve = Curve(columns, tuple(Estimate(cpu / 10, std) for cpu in columns))
+    return Classification("hand", "1", {Quantity.RATE: curve}, servers=servers)
+
+
+def asks(
+    rate: float,
+    *,
+    servers: Mapping[int, Estimate] = LINEAR,
+    most: int = 4,
+    std: float = 0.02,
+    gang: bool = False,
+    **others,
+) -> Request:
+    stated = replace(
+        workload("w"),
+        target=Target(rate_per_second=rate),
+        tolerance=0.0,
+        scale=Scale(max_servers=most, gang=gang),
+        type=WorkloadType.BATCH,
+        **others,
+    )
+    return Request(stated, classification=known(servers, std))
+
+
+def placed(request: Request, view: View) -> dict[str, int]:
+    verdict = QUASAR.place(request, view)
+    assert isinstance(verdict, Place)
+    return {p.server: p.allocation.cpu_millicpus for p in verdict.placements}
+
+
+def on(*cpus: int) -> tuple[Placement, ...]:
+    return tuple(Placement(f"s{at}", Allocation(cpu, 256 * MIB)) for at, cpu in enumerate(cpus))
+
+
+def test_one_server_where_one_will_do() -> None:
+    assert list(placed(asks(300.0), seen(4, 4, 4, able=ABLE))) == ["s0"]
+
+
+def test_the_fewest_servers_that_reach_the_target_each_with_no_more_than_it_takes() -> None:
+    view = seen(4, 4, 4, 4, able=ABLE)
+    taken = placed(asks(700.0), view)
+    assert len(taken) == 2
+    assert 7000 <= sum(taken.values()) <= 7500
+    assert len(placed(asks(1100.0), view)) == 3
+
+
+def test_more_are_taken_where_more_servers_bring_less() -> None:
+    view = seen(4, 4, 4, 4, able=ABLE)
+    half = {1: Estimate(1.0, 0.0), 2: Estimate(1.5, 0.0), 4: Estimate(2.5, 0.0)}
+    assert len(placed(asks(700.0, servers=half), view)) == 3
+
+
+def test_no_more_servers_than_its_user_and_the_engine_allow() -> None:
+    request = asks(700.0)
+    assert len(placed(request, seen(4, 4, 4, able=Capabilities()))) == 1
+    assert len(placed(asks(700.0, most=1), seen(4, 4, 4, able=ABLE))) == 1
+    assert len(placed(asks(1100.0, most=2), seen(4, 4, 4, 4, able=ABLE))) == 1
+
+
+def test_where_no_number_is_sure_each_further_server_must_be_worth_it() -> None:
+    view = seen(4, 4, 4, 4, able=ABLE)
+    nothing = dict.fromkeys(range(1, 5), Estimate(1.0, 0.0))
+    assert len(placed(asks(900.0, servers=nothing, std=0.5), view)) == 1
+
+
+def test_unlike_servers_add_up_and_full_ones_are_left_out() -> None:
+    view = seen(2, 4, 4, 1, used={"s1": 4000}, able=ABLE)
+    taken = placed(asks(550.0), view)
+    assert set(taken) == {"s0", "s2"}
+    assert 5500 <= sum(taken.values()) <= 6000
+
+
+def test_the_decision_says_why_so_many_and_what_is_expected() -> None:
+    verdict = QUASAR.place(asks(700.0), seen(4, 4, 4, able=ABLE))
+    assert isinstance(verdict, Place)
+    decision = verdict.decision
+    assert decision.reason is ReasonCode.OK
+    assert decision.numbers["servers"] == 2
+    assert "80% confidence; one server alone gives 56%" in decision.message
+    assert decision.predicted is not None
+    assert decision.predicted.low <= 1.02
+    assert decision.predicted.mean >= 1.0
+    given = sum(p.allocation.cpu_millicpus for p in verdict.placements)
+    assert decision.predicted.cpu_millicpus == given
+
+
+def test_what_several_servers_reach_is_not_out_of_reach() -> None:
+    view = seen(4, 4, 4, able=ABLE)
+    rejects = asks(700.0, on_miss=OnMiss.REJECT)
+    assert len(placed(rejects, view)) == 2
+    alone = QUASAR.place(asks(700.0, most=1, on_miss=OnMiss.REJECT), view)
+    assert isinstance(alone, Refuse)
+    assert alone.decision.reason is ReasonCode.WILL_MISS
+
+
+def test_a_service_is_on_as_many_as_its_load_takes() -> None:
+    columns = (500, 1000, 2000, 4000)
+    held = Curve(columns, tuple(Estimate(cpu / 10, 0.02) for cpu in columns))
+    curves = {Quantity.HELD: held, Quantity.THROUGHPUT: held}
+    what = Classification("hand", "1", curves, held_below_seconds=0.1)
+    target = Target(throughput_per_second=700.0, latency=LatencyBound(99, 0.1))
+    service = replace(
+        workload("w"),
+        type=WorkloadType.LATENCY_CRITICAL,
+        target=target,
+        tolerance=0.0,
+        scale=Scale(max_servers=4),
+    )
+    request = Request(service, classification=what)
+    assert len(placed(request, seen(4, 4, 4, able=ABLE))) == 2
+
+
+# --- while it runs -----------------------------------------------------------------------
+
+
+def off(request: Request, normalized: float, **others) -> Request:
+    others = {"for_seconds": 30.0, "cpu_seconds_per_second": None, **others}
+    return replace(request, off_target=OffTarget(normalized, **others))
+
+
+def test_one_more_server_where_its_own_has_no_room() -> None:
+    view = seen(4, 4, 4, used={"s0": 4000}, able=ABLE)
+    verdict = QUASAR.resize(off(asks(600.0), 0.66), on(4000), view)
+    assert isinstance(verdict, Place)
+    assert verdict.placements[0] == on(4000)[0]
+    assert [p.server for p in verdict.placements] == ["s0", "s1"]
+    assert 2000 <= verdict.placements[1].allocation.cpu_millicpus <= 3000
+    assert verdict.decision.predicted is not None
+    assert verdict.decision.predicted.mean == pytest.approx(1.1, abs=0.1)
+
+
+def test_first_more_cpu_where_it_is() -> None:
+    view = seen(8, 4, 4, used={"s0": 2000}, able=ABLE)
+    verdict = QUASAR.resize(off(asks(300.0), 0.7), on(2000), view)
+    assert isinstance(verdict, Place)
+    assert [p.server for p in verdict.placements] == ["s0"]
+
+
+def test_where_more_cpu_does_not_help_a_framework_gets_a_server_and_a_service_none() -> None:
+    view = seen(4, 4, used={"s0": 4000}, able=ABLE)
+    idle = off(asks(600.0), 0.66, cpu_seconds_per_second=1.0)
+    verdict = QUASAR.resize(idle, on(4000), view)
+    assert isinstance(verdict, Place)
+    assert len(verdict.placements) == 2
+    service = replace(idle, workload=replace(idle.workload, type=WorkloadType.LATENCY_CRITICAL))
+    refused = QUASAR.resize(service, on(4000), view)
+    assert isinstance(refused, Refuse)
+    assert refused.decision.reason is ReasonCode.WOULD_NOT_HELP
+
+
+def test_a_gang_gets_no_server_while_it_runs() -> None:
+    view = seen(4, 4, used={"s0": 4000}, able=ABLE)
+    assert isinstance(QUASAR.resize(off(asks(600.0, gang=True), 0.66), on(4000), view), Refuse)
+
+
+def test_on_several_servers_cpu_follows_the_target_in_proportion_within_each_ones_room() -> None:
+    view = seen(8, 8, used={"s0": 2000, "s1": 7000}, able=ABLE)
+    verdict = QUASAR.resize(off(asks(300.0, most=2), 0.5), on(2000, 1000), view)
+    assert isinstance(verdict, Place)
+    assert [p.allocation.cpu_millicpus for p in verdict.placements] == [4400, 2000]
+    less = QUASAR.resize(off(asks(300.0, most=2), 2.2), on(2000, 1000), view)
+    assert isinstance(less, Place)
+    assert [p.allocation.cpu_millicpus for p in less.placements] == [1000, 500]
+
+
+def test_one_more_is_not_taken_where_it_brings_nothing() -> None:
+    view = seen(4, 4, used={"s0": 4000}, able=ABLE)
+    nothing = dict.fromkeys(range(1, 5), Estimate(1.0, 0.0))
+    request = off(asks(600.0, servers=nothing), 0.66)
+    assert isinstance(QUASAR.resize(request, on(4000), view), Refuse)
+
+
+def test_numbers_of_servers_that_are_not_classified_are_not_taken() -> None:
+    request = asks(700.0, servers={1: Estimate(1.0, 0.0), 2: Estimate(2.0, 0.0)}, most=8)
+    outs = scale_out(request.workload, request.classification, ABLE)
+    assert set(outs) == {1, 2}
+    assert set(scale_out(request.workload, None, ABLE)) == {1}
