@@ -11,7 +11,7 @@ from tests.support.cluster import workload
 from wharfinger.contention.combined import Combined
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.contention import Resident
-from wharfinger.core.seams.verdicts import Divert
+from wharfinger.core.seams.verdicts import Admit, Divert
 from wharfinger.errors import InvalidInput
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Classification, Estimate
@@ -183,6 +183,21 @@ def test_the_shortest_is_served_first_where_that_is_asked_for() -> None:
     arq = Arq(ArqSettings(order=ServiceOrder.SHORTEST))
     assert arq.enqueue(asked(scores(60, 20)), seen(EMPTY)).rank == 1000.0
     assert Arq().enqueue(asked(scores(60, 20)), seen(EMPTY)).rank == 0.0
+
+
+def test_the_shortest_is_profiled_first_unless_it_comes_too_late() -> None:
+    arq = Arq(ArqSettings(order=ServiceOrder.SHORTEST))
+
+    def rank(expected: float | None, now: float) -> float:
+        verdict = arq.admit(asked(None, expected_seconds=expected), replace(seen(EMPTY), now=now))
+        assert isinstance(verdict, Admit)
+        return verdict.rank
+
+    assert rank(100.0, 5200.0) < rank(400.0, 5000.0) < rank(100.0, 5400.0)
+    assert rank(10.0, 5000.0) < rank(None, 5000.0) < rank(10_000.0, 5000.0)
+    verdict = Arq().admit(asked(None), seen(EMPTY))
+    assert isinstance(verdict, Admit)
+    assert verdict.rank == 0.0
 
 
 def account(ended: int, placed: int, busy_seconds: float = 100.0) -> QueueAccount:

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.worth import expected_seconds
+from wharfinger.classification.worth import TYPICAL_SECONDS, expected_seconds
 from wharfinger.core.seams.admission import AdmissionView, QueueReport, Servers
 from wharfinger.core.seams.contention import Array
 from wharfinger.core.seams.verdicts import Admit, Divert
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Allocation
-from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
 from wharfinger.model.queue_accounts import DEMAND, QueueAccount
 from wharfinger.model.units import format_duration
 from wharfinger.model.view import Request, View
@@ -83,7 +83,8 @@ class ServiceOrder(StrEnum):
 
     ARRIVAL = "arrival"
     SHORTEST = "shortest"
-    """The shortest by what it is expected to take (TOCS 4.4), until its slack is over."""
+    """The shortest by what it is expected to take (TOCS 4.4), until its slack is over; so are they
+    profiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,18 @@ class Arq(Fifo):
         self.queues = (ANY, *reversed(self._classes), BEST_EFFORT)
 
     # --- entry ------------------------------------------------------------------------------
+
+    def admit(self, request: Request, view: AdmissionView) -> Admit | Refuse:
+        """As many as ``fifo``; the shortest are profiled first, where they are served first.
+
+        One that comes later goes ahead if it is shorter by more than that: none is passed for ever.
+        """
+        verdict = super().admit(request, view)
+        if isinstance(verdict, Refuse) or self.settings.order is ServiceOrder.ARRIVAL:
+            return verdict
+        # As stated: what others take changes as they end, and would reorder those that say nothing.
+        expected = expected_seconds(request.workload, request.measurements)
+        return replace(verdict, rank=view.now + (TYPICAL_SECONDS if expected is None else expected))
 
     def enqueue(self, request: Request, view: AdmissionView) -> Admit:
         """Its class, or the queue of those that may take any server."""
