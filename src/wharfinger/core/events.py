@@ -322,10 +322,14 @@ class TimeLimitReached:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadAdmitted:
-    """It may continue to profiling and placement."""
+    """It may continue to profiling and placement.
+
+    It waits for room to be profiled behind those of its priority that rank lower or came earlier.
+    """
 
     name: str
     decision: Decision
+    rank: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

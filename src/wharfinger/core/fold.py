@@ -202,6 +202,7 @@ def _server_uncordoned(cluster: ClusterState, time: float, event: ev.ServerUncor
 
 def _admitted(cluster: ClusterState, time: float, event: ev.WorkloadAdmitted) -> None:
     record = cluster.decided(time, event.name, event.decision, Trigger.ADMIT)
+    record.rank = event.rank
     if record.due_at is not None or record.workload.after is not None:
         # Until now it could not have run: its target counts from here.
         record.submitted_at = time
@@ -244,6 +245,8 @@ def _measured_as(cluster: ClusterState, record: WorkloadRecord, like: str) -> No
 
 def _queued(cluster: ClusterState, time: float, event: ev.WorkloadQueued) -> None:
     record = cluster.decided(time, event.name, event.decision)
+    # Before its rank changes: by that it was entered.
+    cluster.leave_unprofiled(record)
     record.queue, record.rank = event.queue, event.rank
     demand = event.decision.numbers.get(DEMAND) if event.decision else None
     cluster.state.account(event.queue).arrive(time, demand)

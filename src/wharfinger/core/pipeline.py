@@ -456,9 +456,9 @@ class Core:
         """Whether it is admitted, before anything is spent on it; then, classified, its queue."""
         admission, submitted = self.policy.admission, record.phase is Phase.SUBMITTED
         match (admission.admit if submitted else admission.enqueue)(request, view):
-            case verdicts.Admit(decision) if submitted:
+            case verdicts.Admit(decision, _, _, rank) if submitted:
                 assert decision is not None, f"{admission.name} tells nothing"
-                self._record(now, ev.WorkloadAdmitted(record.name, decision))
+                self._record(now, ev.WorkloadAdmitted(record.name, decision, rank))
             case verdicts.Admit(decision, queue, review_at, rank):
                 queued = ev.WorkloadQueued(record.name, queue, decision, review_at, rank)
                 self._record(now, queued)

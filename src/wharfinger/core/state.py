@@ -149,7 +149,8 @@ class WorkloadRecord:
         retry_at: When its placement is tried again; ``None`` = whenever there may be room.
         revoking: Its user wants it stopped.
         ended_order: When it ended, by a clock that is never set back.
-        rank: Its place in its queue among those of its priority, before the order of arrival.
+        rank: Its place among those of its priority, before the order of arrival: in its queue, and
+            before that among those that wait for room to be profiled.
         reason: Stable word for why it is where it is; ``message`` says it for people.
         deferral: Why it could not continue when it was last tried.
         profiling: The plan of the runs under way, for which servers keep room.

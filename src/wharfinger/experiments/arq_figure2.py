@@ -162,11 +162,17 @@ class _Watched(Simulation):
         self.ends.append(BusyEnd(now, now - self.placed[record.name][-1], pool, freed))
 
 
-def watch(regime: Regime, seed: int, workloads: int = MOST_WORKLOADS) -> QueueWatch:
-    """One run of the scenario, scaled to so many workloads at the same load."""
-    scenario = in_regime(load_scenario(SCENARIO), regime.name)
+def watch(
+    regime: Regime,
+    seed: int,
+    workloads: int = MOST_WORKLOADS,
+    scenario_name: str = SCENARIO,
+    policy: str = POLICY,
+) -> QueueWatch:
+    """One run of a scenario, scaled to so many workloads at the same load."""
+    scenario = in_regime(load_scenario(scenario_name), regime.name)
     scale = min(1.0, workloads / sum(class_counts(scenario, lambda stated: stated)))
-    spec = RunSpec(SCENARIO, POLICY, ADMISSION, seed=seed, regime=regime.name, scale=scale)
+    spec = RunSpec(scenario_name, policy, ADMISSION, seed=seed, regime=regime.name, scale=scale)
     simulation = _Watched(build(scenario, seed, scale=scale), spec)
     simulation.run()
     arq, accounts = simulation.arq, simulation.manager.state.accounts

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.support.cluster import Cluster, server, workload
+from tests.support.cluster import LABELLED, Cluster, server, workload
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_state
 from wharfinger.core.lifecycle import Phase
@@ -29,10 +29,15 @@ class Gate(Fifo):
     name = "gate"
     queues = ("free", "kept")
 
+    def admit(self, request: Request, view: AdmissionView) -> Admit:
+        admitted = super().admit(request, view)
+        assert isinstance(admitted, Admit)
+        return replace(admitted, rank=rank_of(request))
+
     def enqueue(self, request: Request, view: AdmissionView) -> Admit:
-        head, _, rank = request.workload.name.rpartition("-")
-        queue, review_at = ("kept", view.now + 10) if head == "far" else ("free", None)
-        return Admit(queue=queue, review_at=review_at, rank=float(rank) if rank.isdigit() else 0)
+        far = request.workload.name.startswith("far-")
+        queue, review_at = ("kept", view.now + 10) if far else ("free", None)
+        return Admit(queue=queue, review_at=review_at, rank=rank_of(request))
 
     def review(self, request: Request, queue: str, view: AdmissionView) -> Divert:
         told = Decision(Stage.ADMISSION, self.name, True, ReasonCode.OK, "no longer kept")
@@ -49,9 +54,14 @@ class Gate(Fifo):
         return reason is ReasonCode.WAITS_FOR_QUALITY or super().blocks(reason)
 
 
+def rank_of(request: Request) -> float:
+    _, _, rank = request.workload.name.rpartition("-")
+    return float(rank) if rank.isdigit() else 0.0
+
+
 class GatedCluster(Cluster):
     def make_manager(self, snapshot: bytes | None) -> Core:
-        policy = replace(make_policy("least-loaded"), admission=Gate())
+        policy = replace(make_policy("least-loaded"), admission=Gate(), estimation=LABELLED)
         state = None if snapshot is None else decode_state(snapshot)
         return Core(policy, state=state, settings=CoreSettings(keep_ended=self.keep_ended))
 
@@ -134,6 +144,22 @@ def test_lower_ranks_are_served_first(cluster: GatedCluster) -> None:
     end(cluster, "two")
     assert [where(cluster, f"job-{rank}") for rank in (10, 20, 30)] == ["a", "b", ""]
     assert cluster.replayed(7).state == cluster.manager.state
+
+
+def test_room_to_be_profiled_goes_by_priority_and_rank(cluster: GatedCluster) -> None:
+    fillers = [f"filler{at}" for at in range(8)]
+    submit(cluster, *fillers, millicpus=500)
+    wanted = {"job-30": 0, "job-10": 0, "job-20": 0, "urgent-90": 5}
+    for name, priority in wanted.items():
+        asked = workload(name, 500, priority=priority, profile=True)
+        cluster.tell(ev.WorkloadSubmitted(asked))
+    waits = set(wanted)
+    for first in ("urgent-90", "job-10", "job-20", "job-30"):
+        assert cluster.replayed(20).state == cluster.manager.state
+        end(cluster, fillers.pop())
+        profiled = {name for name in waits if cluster.record(name).phase is Phase.PROFILING}
+        assert profiled == {first}
+        waits -= profiled
 
 
 def test_busy_periods_are_from_placement_to_end(cluster: GatedCluster) -> None:

@@ -11,18 +11,19 @@ from tests.support.cluster import workload
 from wharfinger.contention.combined import Combined
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.contention import Resident
-from wharfinger.core.seams.verdicts import Divert
+from wharfinger.core.seams.verdicts import Admit, Divert
 from wharfinger.errors import InvalidInput
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.model.view import Request, View
-from wharfinger.model.workload import Target, Workload, WorkloadType
+from wharfinger.model.workload import Reservation, Target, Workload, WorkloadType
 from wharfinger.policies.admission.arq import ANY, Arq, ArqSettings, Higher, ServiceOrder
 from wharfinger.policies.admission.fifo import BEST_EFFORT
 from wharfinger.policies.admission.quality import QualityMeasure, Ranges, demand, qualities
 from wharfinger.policies.admission.stability import load_factors, traffic
 from wharfinger.policies.admission.switching import Objective, switch_after
+from wharfinger.policies.admission.waits import GIVES, SHAPE
 from wharfinger.policies.registry import make_policy
 from wharfinger.testing.policy import make_view
 
@@ -37,8 +38,8 @@ def scores(tolerated: float, caused: float) -> Classification:
     )
 
 
-def cluster(*residents: Classification | None) -> View:
-    """Servers of 4 CPUs, each with one resident, or none."""
+def cluster(*residents: Classification | None, full: bool = False) -> View:
+    """Servers of 4 CPUs, each with one resident, or none; ``full`` = that holds all of them."""
     made = make_view(Random(0), len(residents))
     table = Combined().table()
     for row, each in enumerate(residents):
@@ -49,7 +50,9 @@ def cluster(*residents: Classification | None) -> View:
         made,
         accepting=np.ones(count, dtype=np.uint8),
         cpu_capacity=np.full(count, 4000),
-        cpu_allocated=np.full(count, 1000),
+        cpu_allocated=np.full(count, 4000 if full else 1000),
+        residents=np.array([int(each is not None) for each in residents]),
+        unsettled=np.zeros(count, dtype=np.uint8),
         memory_capacity=np.full(count, 2**34),
         memory_allocated=np.zeros(count, dtype=np.int64),
         contention=table,
@@ -182,6 +185,21 @@ def test_the_shortest_is_served_first_where_that_is_asked_for() -> None:
     assert Arq().enqueue(asked(scores(60, 20)), seen(EMPTY)).rank == 0.0
 
 
+def test_the_shortest_is_profiled_first_unless_it_comes_too_late() -> None:
+    arq = Arq(ArqSettings(order=ServiceOrder.SHORTEST))
+
+    def rank(expected: float | None, now: float) -> float:
+        verdict = arq.admit(asked(None, expected_seconds=expected), replace(seen(EMPTY), now=now))
+        assert isinstance(verdict, Admit)
+        return verdict.rank
+
+    assert rank(100.0, 5200.0) < rank(400.0, 5000.0) < rank(100.0, 5400.0)
+    assert rank(10.0, 5000.0) < rank(None, 5000.0) < rank(10_000.0, 5000.0)
+    verdict = Arq().admit(asked(None), seen(EMPTY))
+    assert isinstance(verdict, Admit)
+    assert verdict.rank == 0.0
+
+
 def account(ended: int, placed: int, busy_seconds: float = 100.0) -> QueueAccount:
     made, draws = QueueAccount(), np.random.default_rng(3)
     for at in range(ended):
@@ -205,27 +223,67 @@ def test_busy_periods_are_fitted_when_there_are_enough_and_again_when_there_are_
     assert arq.observe(seen(EMPTY, accounts=accounts, note=note)) not in (None, note)
 
 
+FULL = cluster(scores(60, 20), scores(60, 20), full=True)
+
+
+def over_slack(arq: Arq, request: Request, view: AdmissionView) -> float:
+    decision = arq.enqueue(request, view).decision
+    assert decision is not None
+    return decision.numbers["wait_over_slack_probability"]
+
+
 def test_the_wait_that_is_told_is_that_of_the_position() -> None:
     arq, accounts = Arq(), {"class-4": account(100, 10)}
-    note = arq.observe(seen(EMPTY, accounts=accounts))
+    note = arq.observe(seen(FULL, accounts=accounts))
     assert note is not None
-    told = [
-        arq.enqueue(
-            asked(scores(60, 20)), seen(EMPTY, {"class-4": before}, accounts=accounts, note=note)
-        )
-        for before in (0, 3, 9)
+    question = asked(scores(60, 20))
+    over = [
+        over_slack(arq, question, seen(FULL, {"class-4": n}, accounts=accounts, note=note))
+        for n in (0, 3, 9)
     ]
-    over = [each.decision.numbers["wait_over_slack_probability"] for each in told if each.decision]
-    # Ten that stay busy for 100 s on average, over 50 s.
-    assert over[0] == pytest.approx(np.exp(-10 * 50 / 100), abs=0.02)
+    # Ten that stay busy for 100 s on average: in 50 s four of them end.
+    assert over[0] == pytest.approx((1 + GIVES * 4 / SHAPE) ** -SHAPE, abs=0.03)
     assert over == sorted(over)
-    assert over[2] > 0.95
-    report = arq.report("class-4", seen(EMPTY, {"class-4": 3}, accounts=accounts, note=note))
+    assert over[2] > 0.6
+    report = arq.report("class-4", seen(FULL, {"class-4": 3}, accounts=accounts, note=note))
     assert report.wait_low is not None
     assert report.wait_seconds is not None
     assert 0 < report.wait_low < report.wait_seconds < 100
     # One comes each 10 s and stays for 100: ten servers, so they are just enough.
     assert report.load == pytest.approx(1.0, abs=0.3)
+
+
+def test_what_has_a_place_now_does_not_wait() -> None:
+    arq, accounts = Arq(), {"class-4": account(100, 10)}
+    note = arq.observe(seen(FULL, accounts=accounts))
+    assert note is not None
+    view = seen(cluster(scores(60, 20)), {"class-9": 5}, accounts=accounts, note=note)
+    assert over_slack(arq, asked(scores(60, 20)), view) == 0
+    assert arq.report("class-4", view).wait_seconds == 0
+
+
+def test_ends_count_where_they_give_it_a_server_of_its_class() -> None:
+    arq, accounts = Arq(), {"class-4": account(100, 10)}
+    note = arq.observe(seen(FULL, accounts=accounts))
+    assert note is not None
+    loaded = [scores(10, 90)] * 3
+    demanding, few = asked(scores(20, 60)), [scores(20, 60), *loaded]
+
+    def told(view: View) -> float:
+        return over_slack(arq, demanding, seen(view, accounts=accounts, note=note))
+
+    shared = cluster(*few, full=True)
+    crowded = replace(shared, residents=np.array([1, 4, 4, 4]))
+    # When the only resident ends, the server is empty, and good enough for all.
+    assert told(crowded) > told(shared) + 0.1
+    # A quarter of a server is too little for one that needs all of it.
+    quarters = replace(cluster(*[scores(60, 20)] * 2, full=True), residents=np.array([4, 4]))
+    large = asked(scores(60, 20), reservation=Reservation(4000, 1))
+    assert over_slack(arq, large, seen(quarters, accounts=accounts, note=note)) == 1
+    small = asked(scores(60, 20), reservation=Reservation(1000, 1))
+    assert over_slack(arq, small, seen(quarters, accounts=accounts, note=note)) < 0.5
+    off_prediction = replace(crowded, unsettled=np.ones(4, dtype=np.uint8))
+    assert told(off_prediction) == 1
 
 
 def test_one_whose_length_nobody_knows_takes_as_long_as_others() -> None:

@@ -49,7 +49,8 @@ class Admit:
     """It is admitted, or, once classified, waits in this queue until it is reviewed.
 
     ``decision`` may be ``None`` for a queue, ``review_at`` is in seconds since the epoch. Of one
-    priority, lower ``rank`` is served first; of one rank, who came first.
+    priority, lower ``rank`` is served first; of one rank, who came first. So are they profiled
+    where room for that is short, by the ranks with which they were admitted.
     """
 
     decision: Decision | None = None

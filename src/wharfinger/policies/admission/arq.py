@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.worth import expected_seconds
+from wharfinger.classification.worth import TYPICAL_SECONDS, expected_seconds
 from wharfinger.core.seams.admission import AdmissionView, QueueReport, Servers
 from wharfinger.core.seams.contention import Array
 from wharfinger.core.seams.verdicts import Admit, Divert
 from wharfinger.errors import InvalidInput
-from wharfinger.model.decisions import Decision, ReasonCode, Stage
-from wharfinger.model.queue_accounts import DEMAND
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
+from wharfinger.model.queue_accounts import DEMAND, QueueAccount
 from wharfinger.model.units import format_duration
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import WorkloadType
@@ -45,6 +46,7 @@ from wharfinger.policies.admission.quality import (
 )
 from wharfinger.policies.admission.stability import load_factors
 from wharfinger.policies.admission.switching import Objective, switch_after
+from wharfinger.policies.admission.waits import after_end, has_place, served, useful_share
 
 ANY = "any"
 """The queue of those that may take any server: they have no slack to wait, or none left."""
@@ -82,7 +84,8 @@ class ServiceOrder(StrEnum):
 
     ARRIVAL = "arrival"
     SHORTEST = "shortest"
-    """The shortest by what it is expected to take (TOCS 4.4), until its slack is over."""
+    """The shortest by what it is expected to take (TOCS 4.4), until its slack is over; so are they
+    profiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,18 @@ class Arq(Fifo):
 
     # --- entry ------------------------------------------------------------------------------
 
+    def admit(self, request: Request, view: AdmissionView) -> Admit | Refuse:
+        """As many as ``fifo``; the shortest are profiled first, where they are served first.
+
+        One that comes later goes ahead if it is shorter by more than that: none is passed for ever.
+        """
+        verdict = super().admit(request, view)
+        if isinstance(verdict, Refuse) or self.settings.order is ServiceOrder.ARRIVAL:
+            return verdict
+        # As stated: what others take changes as they end, and would reorder those that say nothing.
+        expected = expected_seconds(request.workload, request.measurements)
+        return replace(verdict, rank=view.now + (TYPICAL_SECONDS if expected is None else expected))
+
     def enqueue(self, request: Request, view: AdmissionView) -> Admit:
         """Its class, or the queue of those that may take any server."""
         if request.workload.best_effort:
@@ -156,7 +171,7 @@ class Arq(Fifo):
         at = int(class_of(needs, between))
         queue = self._classes[at]
         message = f"class {at + 1} of {len(self._classes)}: it needs {needs:.0%} of a server"
-        told, review_at = self._waiting(at, slack, view, message, {DEMAND: needs})
+        told, review_at = self._waiting(request, at, slack, view, message, {DEMAND: needs})
         return Admit(told, queue, review_at, self._rank(slack))
 
     def review(self, request: Request, queue: str, view: AdmissionView) -> Divert | None:
@@ -170,7 +185,7 @@ class Arq(Fifo):
             return Divert(ANY, self._decision(message, {"slack_seconds": slack.left_seconds}))
         below, name = at - 1, self._classes[at - 1]
         message = f"no server of {queue} has come free in time: from now on it waits in {name}"
-        told, review_at = self._waiting(below, slack, view, message, {})
+        told, review_at = self._waiting(request, below, slack, view, message, {})
         return Divert(name, told, review_at, self._rank(slack))
 
     def _rank(self, slack: WaitingSlack) -> float:
@@ -180,6 +195,7 @@ class Arq(Fifo):
 
     def _waiting(
         self,
+        request: Request,
         at: int,
         slack: WaitingSlack,
         view: AdmissionView,
@@ -204,17 +220,18 @@ class Arq(Fifo):
         if after is None:
             after = left / (at + 1)  # Nothing is known: each class gets its part.
         after = min(max(after, LEAST_WAIT), left)
-        over = 1 - float(own[-1])
         numbers |= {
             "slack_seconds": left,
             "waiting_before": float(before),
             "switch_seconds": after,
         }
-        if releases is not None:
-            numbers["wait_over_slack_probability"] = over
         message = f"{why}; {before} wait before it, {slack.why}"
-        if own.any():
-            message += f"; one of its servers should be free by then with {1 - over:.0%}"
+        need = request.reserved(view.cluster.capabilities)
+        in_time = self._served(at, need, np.array([left]), view, after)
+        if in_time is not None:
+            over = 1 - float(in_time[-1])
+            numbers["wait_over_slack_probability"] = over
+            message += f"; it should be placed by then with {1 - over:.0%}"
         where = self._classes[at - 1] if at > 0 and after < left else "any server"
         message += f"; after {format_duration(round(after, 1))} it turns to {where}"
         return self._decision(message, numbers), view.now + after
@@ -265,8 +282,13 @@ class Arq(Fifo):
         of_servers = qualities(cluster, self.settings.quality)
         if of_servers is None:
             return None
-        accepting = of_servers[cluster.accepting > 0]
-        return class_of(of_servers, edges(len(self._classes), self.settings.ranges, accepting))
+        return class_of(of_servers, self._pools_begin(of_servers, cluster))
+
+    def _pools_begin(self, of_servers: Array, cluster: View) -> Array:
+        """Where the classes of servers begin."""
+        if self.settings.ranges is Ranges.EQUAL:
+            return self._equal
+        return edges(len(self._classes), self.settings.ranges, of_servers[cluster.accepting > 0])
 
     def servers(self, request: Request, queue: str, view: AdmissionView) -> Sequence[Servers]:
         """Those of its class and of higher ones, as ``higher`` says."""
@@ -311,8 +333,7 @@ class Arq(Fifo):
             accounts, busy = [account] if account and account.placed else [], _of(fits, queue)
         if not accounts or busy is None:
             return None
-        placed, most = [each.placed for each in accounts], max(2, AGES // len(accounts))
-        return Releases.after(busy, *sample_ages(placed, view.now, most), times)
+        return _ends(busy, accounts, times, view.now)
 
     def _free(
         self, at: int, position: int, releases: Releases | None, view: AdmissionView
@@ -327,6 +348,47 @@ class Arq(Fifo):
             for queue in self.queues[: -2 - at]:
                 position += view.waiting.get(queue, 0)
         return releases.within(position)
+
+    def _served(
+        self, at: int, need: Allocation, times: Array, view: AdmissionView, turns_after: float
+    ) -> Array | None:
+        """Probability that one that waits in a class is placed, by time; ``None`` = unknown.
+
+        It turns to the class below ``turns_after`` so many seconds: from then on the ends there
+        count, and the servers that have room there now.
+        """
+        cluster, busy = view.cluster, _noted(view.note).fits.get("")
+        accounts = [each for each in view.accounts.values() if each.placed]
+        of_servers = qualities(cluster, self.settings.quality)
+        if busy is None or not accounts or of_servers is None:
+            return None
+        begin = self._pools_begin(of_servers, cluster)
+        pools, own = class_of(of_servers, begin), self._taken_from(at, view)
+        if has_place(cluster, need, own[pools]):
+            return np.ones(len(times))
+        later = class_of(after_end(of_servers, cluster), begin)
+        soon = np.minimum(times, turns_after)
+        every = _ends(busy, accounts, np.append(soon, times), view.now).mean
+        before_turn, all_ends = every[: len(times)], every[len(times) :]
+        useful = before_turn * useful_share(cluster, need, own[later])
+        turned = self._taken_from(at - 1, view) if at > 0 else own
+        useful += (all_ends - before_turn) * useful_share(cluster, need, turned[later])
+        others = self.queues[: -2 - at] if self.settings.higher is Higher.ALWAYS else (ANY,)
+        before = sum(view.waiting.get(name, 0) for name in {*others, self._classes[at]})
+        in_time = served(useful, before)
+        if at > 0 and has_place(cluster, need, turned[pools]):
+            in_time[times > turns_after] = 1.0
+        return in_time
+
+    def _taken_from(self, at: int, view: AdmissionView) -> NDArray[np.bool_]:
+        """(C,) whether those that wait in a class may take servers of each class."""
+        allowed = np.arange(len(self._classes)) >= at
+        if self.settings.higher is Higher.EMPTY:
+            for above in range(at + 1, len(self._classes)):
+                if view.waiting.get(self._classes[above], 0):
+                    allowed[above:] = False
+                    break
+        return allowed
 
     def report(self, queue: str, view: AdmissionView) -> QueueReport:
         """Its servers, the wait of the next that comes, and its load."""
@@ -349,16 +411,15 @@ class Arq(Fifo):
         if busy is None:
             return report
         times = np.linspace(0.0, 2 * busy.median(), 8 * GRID)
-        releases = self.releases(queue, times, view)
-        if releases is None:
+        in_time = self._served(at, _usual(cluster), times, view, times[-1])
+        if in_time is None:
             return report
-        served = self._free(at, view.waiting.get(queue, 0) + 1, releases, view)
         reached = [
-            float(np.interp(share, served, times)) if served[-1] >= share else None
+            float(np.interp(share, in_time, times)) if in_time[-1] >= share else None
             for share in NEXT.tolist()
         ]
         low, median, high = reached
-        over = np.interp(USUAL_TOLERANCE * busy.median(), times, served)
+        over = np.interp(USUAL_TOLERANCE * busy.median(), times, in_time)
         return replace(
             report,
             wait_seconds=median,
@@ -399,6 +460,14 @@ class Arq(Fifo):
         )
 
 
+def _ends(
+    busy: BusyPeriods, accounts: Sequence[QueueAccount], times: Array, now: float
+) -> Releases:
+    """When what these queues have placed should end."""
+    placed, most = [each.placed for each in accounts], max(2, AGES // len(accounts))
+    return Releases.after(busy, *sample_ages(placed, now, most), times)
+
+
 def _of(fits: dict[str, BusyPeriods], queue: str) -> BusyPeriods | None:
     """Of a queue; where it has too few busy periods, of all."""
     return fits.get(queue) or fits.get("")
@@ -408,6 +477,13 @@ def _is_due(ended: int, fit: BusyPeriods | None) -> bool:
     if fit is None:
         return ended >= FEW
     return ended >= max(GROWTH * fit.samples, fit.samples + LEAST_NEW)
+
+
+def _usual(cluster: View) -> Allocation:
+    """What a resident holds in the mean."""
+    residents = max(1, int(cluster.residents.sum()))
+    cpu, memory = int(cluster.cpu_allocated.sum()), int(cluster.memory_allocated.sum())
+    return Allocation(cpu // residents, memory // residents)
 
 
 def _has_room(request: Request, cluster: View) -> Servers:

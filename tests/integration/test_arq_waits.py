@@ -1,0 +1,63 @@
+"""ARQ tells how likely one waits beyond its slack: what was told, against what came."""
+
+from functools import cache
+from itertools import pairwise
+
+import pytest
+
+from wharfinger.experiments.arq_figure2 import ClassEntry, watch
+from wharfinger.simulator.truth.physics.regimes import REGIMES
+
+WORKLOADS = {
+    "paragon-local-medium": 178,
+    "paragon-local-phases": 178,
+    "paragon-azure": 250,
+    "paragon-gce": 250,
+    "paragon-ec2-high": 250,
+    "paragon-ec2-oversubscribed": 250,
+}
+POLICIES = ("paragon", "paragon[placement.sources=2]")
+SEEDS = (1, 2)
+BINS = (0.05, 0.35, 0.55, 0.75, 1.01)
+"""Few are told less than the second."""
+MARGIN = 0.15
+"""Of the share that waits beyond its slack: about twice what seeds differ by."""
+
+pytestmark = pytest.mark.long
+
+
+@cache
+def entries(policy: str) -> tuple[ClassEntry, ...]:
+    """All entries into classes of which something was told."""
+    return tuple(
+        entry
+        for name, workloads in WORKLOADS.items()
+        for seed in SEEDS
+        for entry in watch(REGIMES["moderate"], seed, workloads, name, policy).entries
+        if entry.predicted is not None
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_as_many_wait_beyond_their_slack_as_were_expected(policy: str) -> None:
+    told = sum(entry.predicted or 0.0 for entry in entries(policy))
+    came = sum(entry.over for entry in entries(policy))
+    assert came > 100, "there is something to tell"
+    assert told == pytest.approx(came, rel=0.25)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("between", list(pairwise(BINS)), ids=str)
+def test_of_those_told_alike_that_share_waits_beyond_its_slack(
+    policy: str, between: tuple[float, float]
+) -> None:
+    low, high = between
+    among = [entry for entry in entries(policy) if low <= (entry.predicted or 0.0) < high]
+    told = sum(entry.predicted or 0.0 for entry in among) / len(among)
+    assert sum(entry.over for entry in among) / len(among) == pytest.approx(told, abs=MARGIN)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_who_is_told_that_it_does_not_wait_does_not(policy: str) -> None:
+    sure = [entry for entry in entries(policy) if (entry.predicted or 0.0) < BINS[0]]
+    assert sum(entry.over for entry in sure) < 0.03 * len(sure)
