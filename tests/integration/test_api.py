@@ -1,7 +1,6 @@
 """The API of a real manager: its sockets, its life, and what it leaves behind."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import wait_until
-from tests.support.live import LiveManager, manifest, processes_with
+from tests.support.live import LiveManager, kill_processes_with, manifest
 from wharfinger.cli.client import Client
 
 IDLE_BYTES = 100 * 10**6
@@ -24,8 +23,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
         yield manager
     finally:
         manager.kill()
-        for pid in processes_with(str(tmp_path)):
-            os.kill(pid, signal.SIGKILL)
+        kill_processes_with(str(tmp_path))
 
 
 def resident_bytes(pid: int) -> int:

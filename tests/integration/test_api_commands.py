@@ -3,8 +3,6 @@
 import base64
 import http.client
 import json
-import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support import wait_until
-from tests.support.live import LiveManager, manifest, processes_with
+from tests.support.live import LiveManager, kill_processes_with, manifest, processes_with
 from wharfinger.service.listening import connect
 
 LASTING, BESIDE = "1000077.5", "1000088.5"
@@ -34,8 +32,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
         yield manager
     finally:
         manager.kill()
-        for pid in processes_with(str(tmp_path)):
-            os.kill(pid, signal.SIGKILL)
+        kill_processes_with(str(tmp_path))
 
 
 def begin(manager: LiveManager, *command: str) -> tuple[int, http.client.HTTPResponse]:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support import wait_until
-from tests.support.live import LiveManager, as_file, manifest, processes_with
+from tests.support.live import LiveManager, as_file, kill_processes_with, manifest
 from tests.support.local import without_loader
 from wharfinger.cli import format as fmt
 
@@ -32,8 +32,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
         assert "Traceback" not in manager.errors()
     finally:
         manager.kill()
-        for pid in processes_with(str(tmp_path)):
-            os.kill(pid, signal.SIGKILL)
+        kill_processes_with(str(tmp_path))
 
 
 def shell(name: str, script: str, **spec: Any) -> dict[str, Any]:

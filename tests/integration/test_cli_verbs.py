@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support import wait_until
-from tests.support.live import LiveManager, as_file, manifest, processes_with
+from tests.support.live import LiveManager, as_file, kill_processes_with, manifest, processes_with
 
 
 @pytest.fixture
@@ -28,8 +28,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
         assert "Traceback" not in manager.errors()
     finally:
         manager.kill()
-        for pid in processes_with(str(tmp_path)):
-            os.kill(pid, signal.SIGKILL)
+        kill_processes_with(str(tmp_path))
 
 
 def shell(name: str, script: str, **spec: Any) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Lists and streams that go on: watched by events, read by programs, and outliving a manager."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support import wait_until
-from tests.support.live import LiveManager, manifest, processes_with
+from tests.support.live import LiveManager, kill_processes_with, manifest
 
 GONE = "wharfinger: the manager is gone; waiting up to 60 s for the next\n"
 BACK = "wharfinger: there is a manager again; going on\n"
@@ -29,8 +28,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
         assert manager.stop() == 0
     finally:
         manager.kill()
-        for pid in processes_with(str(tmp_path)):
-            os.kill(pid, signal.SIGKILL)
+        kill_processes_with(str(tmp_path))
 
 
 def labelled(name: str, *command: str, **labels: str) -> dict[str, Any]:

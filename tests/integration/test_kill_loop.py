@@ -19,7 +19,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
+from tests.support.live import (
+    ENDED,
+    LiveManager,
+    as_file,
+    kill_processes_with,
+    manifest,
+    processes_with,
+)
 from wharfinger.core.codec import decode_event
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Core
@@ -57,8 +64,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
     finally:
         manager.kill()
         runs = manager.runs()
-        for pid in processes_with(str(tmp_path)):
-            os.kill(pid, signal.SIGKILL)
+        kill_processes_with(str(tmp_path))
         for path in runs:
             kill_orphans(path)
 
@@ -243,8 +249,7 @@ def _restart_machine(manager: LiveManager, tmp_path: Path, other_pid: int) -> No
 
     The processes that the records name now are other ones: pids are given out anew.
     """
-    for pid in processes_with(str(tmp_path)):
-        os.kill(pid, signal.SIGKILL)
+    kill_processes_with(str(tmp_path))
     for path in manager.runs():
         kill_orphans(path)
     for path, run in manager.runs().items():

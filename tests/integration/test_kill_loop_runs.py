@@ -20,7 +20,14 @@ from typing import Any
 import pytest
 
 from tests.integration.test_readiness import free_port
-from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
+from tests.support.live import (
+    ENDED,
+    LiveManager,
+    as_file,
+    kill_processes_with,
+    manifest,
+    processes_with,
+)
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event
 from wharfinger.core.pipeline import Core
@@ -114,8 +121,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
     finally:
         manager.kill()
         runs = manager.runs()
-        for pid in processes_with(str(tmp_path)):
-            os.kill(pid, signal.SIGKILL)
+        kill_processes_with(str(tmp_path))
         for path in runs:
             kill_orphans(path)
 

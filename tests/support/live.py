@@ -262,3 +262,10 @@ def processes_with(text: str) -> list[int]:
             if text.encode() in both:
                 found.append(int(entry.name))
     return found
+
+
+def kill_processes_with(text: str) -> None:
+    """Kill what a test may have left; some end by themselves between listing and killing."""
+    for pid in processes_with(text):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
