@@ -15,7 +15,7 @@ from wharfinger.simulator.run import RunSpec, prepare, replay_recording
 
 POLICIES = (
     "paragon",
-    "paragon[probes=auto,idle_share=0.05,start_first=true]",
+    "paragon[probes=auto,idle_share=0.05,start_first=1]",
     "paragon[rule=cumulative,placement.sources=1]",
     "paragon[rule=published,confidence=0.5,placement.sources=2,idle_share=0]",
     "paragon[rule=published,selection=hash,hash.quality=0.7,hash.miss=0.1]",

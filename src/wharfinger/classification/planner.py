@@ -131,6 +131,17 @@ class JointPlanner:
             return ""
         return f"it is expected to run for {expected:g} s, less than {short:g} s"
 
+    def _may_start(self, workload: Workload, view: View) -> bool:
+        """Whether it may start before its profile: time counts for it, and CPU is not scarce.
+
+        With one platform there is no choice that runs could tell of: they are made to predict.
+        """
+        most = self._needs.start_first * int(view.cpu_capacity.sum())
+        has_end = workload.type is not WorkloadType.LATENCY_CRITICAL and not workload.best_effort
+        may_be_late = has_end and workload.target is not None
+        several = len(view.platforms) > 1
+        return may_be_late and several and most > 0 and int(view.cpu_allocated.sum()) <= most
+
     def _runs_stated(self, request: Request, view: View) -> bool:
         """Whether what is stated is run on several platforms, and not what tells most.
 
@@ -176,18 +187,17 @@ class JointPlanner:
         most = min(most, len(others))
         measured = columns_of(Setting(here, Configuration(cpu)))
         column = next((c for c in measured if across and c in across.matrix.columns), None)
-        weighs = needs.probes == AUTO or needs.start_first
+        may_start = not names and self._may_start(workload, view)
         if needs.probes not in (ALL, AUTO):
             most = min(most, int(needs.probes))
         chosen = telling(across, list(others), most, None, *measured) if most else []
-        if across and column and weighs:
+        if across and column and (may_start or needs.probes == AUTO):
             seconds = workload.profile.seconds * _share(len(sizes), len(names))
             at_stake = stake(request, None, seconds, cpu, int(room.sum()), view)
             given = across, _holding(across, cpu, view), column, tuple(others)
             if needs.probes == AUTO:
                 chosen = first_runs(*given, most, at_stake)
-            starts_first = needs.start_first and not at_stake.guessed
-            if starts_first and not repays(*given, chosen, at_stake):
+            if may_start and not repays(*given, chosen, at_stake):
                 return Profiling(self._decision(f"{_late(at_stake)}: a cold start"))
         injected = tuple(map(SharedResource, names))
         plan = self._stated(workload, row, sizes, [others[c] for c in chosen], injected, view)
@@ -381,7 +391,8 @@ def _runs_elsewhere(
 
 
 def _late(at_stake: Stake) -> str:
-    takes = f"profiling takes {at_stake.seconds:g} s of some {at_stake.expected_seconds:.3g}"
+    median = sorted(at_stake.likely)[len(at_stake.likely) // 2] * at_stake.expected_seconds
+    takes = f"profiling takes {at_stake.seconds:g} s of some {median:.3g}"
     return f"{takes}, which costs its target more than it tells"
 
 

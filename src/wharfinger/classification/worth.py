@@ -31,6 +31,9 @@ LEAST_STD = 0.02
 """Of the logarithm of a performance: nothing is known better than it is measured."""
 PERFORMANCE_WEIGHT = 0.3
 """Targets that one unit of the logarithm of performance counts as; as placements trade them."""
+DOUBT = 0.5
+"""By so much of its doubt without runs more is told by them than is worked out: errors of the
+estimator have longer tails than it states."""
 LEAST_LEFT = 0.01
 RIDGE = 1e-6
 
@@ -125,19 +128,20 @@ class Stake:
         tolerance: Of the target.
         target: Logarithm of the performance that keeps it; ``None`` = not known.
         seconds: That the runs take; side by side they take no longer.
-        expected_seconds: That the workload takes; ``guessed`` = nothing says so.
+        expected_seconds: That the workload takes.
         waited: Share of that which it has waited already; ``lost`` = and will have after the runs.
         price: Of one run, for others.
+        likely: What it may take over that, each as likely: more than one where nothing says it.
     """
 
     tolerance: float
     target: float | None
     seconds: float
     expected_seconds: float
-    guessed: bool
     waited: float
     lost: float
     price: float
+    likely: tuple[float, ...] = (1.0,)
 
 
 def stake(
@@ -157,6 +161,7 @@ def stake(
     workload, delay = request.workload, SETUP_SECONDS + seconds
     told = expected_seconds(workload, known)
     expected = told or TYPICAL_SECONDS
+    likely = () if told else tuple(seconds / expected for seconds in request.run_seconds())
     service = workload.type is WorkloadType.LATENCY_CRITICAL
     waited = 0.0 if service else request.waited_seconds / expected
     arrivals = float(view.residents.sum()) * delay / expected
@@ -167,10 +172,10 @@ def stake(
         target=_target(workload, known),
         seconds=delay,
         expected_seconds=expected,
-        guessed=told is None,
         waited=waited,
         lost=waited if service else waited + delay / expected,
         price=arrivals * taken * missed,
+        likely=likely or (1.0,),
     )
 
 
@@ -224,10 +229,18 @@ def repays(
 
     It would be placed ``here`` or on one of the ``others``: the rest of the platforms has no room.
     """
-    given = across, platforms, here, others, at_stake.tolerance
-    told = _outcome(*given, tuple(sorted(chosen)), round(at_stake.lost, 2))
-    blind = _outcome(*given, None, round(at_stake.waited, 2))
-    return told - (1 + len(chosen)) * at_stake.price > blind
+    given, runs = (across, platforms, here, others, at_stake.tolerance), tuple(sorted(chosen))
+    told = blind = 0.0
+    for times in at_stake.likely:
+        told += _outcome(*given, runs, _share_of(at_stake.lost, times)) / len(at_stake.likely)
+        blind += _outcome(*given, None, _share_of(at_stake.waited, times)) / len(at_stake.likely)
+    told += DOUBT * max(0.0, told) * max(0.0, 1 - blind)
+    return told - (1 + len(chosen)) * at_stake.price >= blind
+
+
+def _share_of(lost: float, times: float) -> float:
+    """Of a time so many times as long; rounded, so that outcomes are found again."""
+    return min(1.0, round(lost / times, 2))
 
 
 def missing_runs(

@@ -1,9 +1,11 @@
 """What an adaptation reads of the cluster: the core's side of ``Residents``."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from wharfinger.core.cluster_state import ClusterState
+from wharfinger.core.run_times import run_seconds
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import ManagerState, WorkloadRecord
@@ -76,6 +78,7 @@ class ClusterResidents:
             self.state.notes.get(self._note_key, ""),
             now,
             record.starts > 0,
+            partial(run_seconds, self.state.accounts.values(), now),
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:

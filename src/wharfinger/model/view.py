@@ -225,6 +225,8 @@ class Request:
         note: This placement's newest note; empty = none.
         now: Seconds since the epoch.
         restarted: Its program has run before, in the same run.
+        run_seconds: Tells how long workloads run here, as times that are equally likely; empty =
+            unknown.
     """
 
     workload: Workload
@@ -237,6 +239,7 @@ class Request:
     note: str = ""
     now: float = 0.0
     restarted: bool = False
+    run_seconds: Callable[[], tuple[float, ...]] = tuple
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation by a policy that does not size by target.

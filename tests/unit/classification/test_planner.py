@@ -11,7 +11,7 @@ from wharfinger.classification.classifier import Classifications
 from wharfinger.classification.planner import MIN_MILLICPUS, JointPlanner
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core import events as ev
-from wharfinger.core.seams.estimation import ProfilingNeeds
+from wharfinger.core.seams.estimation import Profiling, ProfilingNeeds
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.performance import Quantity
@@ -329,10 +329,18 @@ def test_a_program_that_comes_back_is_run_where_it_was_not() -> None:
 
 def test_a_short_workload_is_not_profiled_first() -> None:
     planner, request, seen = _stated("auto")
-    needs = replace(planner._needs, start_first=True)
-    planner = JointPlanner(planner._made, needs=needs)
     short = replace(request, workload=replace(request.workload, expected_seconds=15.0))
-    found = planner.plan(short, seen)
-    assert found is not None
-    assert (found.plan, found.decision.accepted) == (None, True)
+
+    def plan(share: float, asked: Request = short, view: View = seen) -> Profiling:
+        needs = replace(planner._needs, start_first=share)
+        found = JointPlanner(planner._made, needs=needs).plan(asked, view)
+        assert found is not None
+        assert found.decision.accepted
+        return found
+
+    found = plan(0.35)
+    assert found.plan is None
     assert "costs its target more than it tells" in found.decision.message
+    assert plan(0.0).plan is not None, "it is switched off"
+    taken = replace(seen, cpu_allocated=seen.cpu_capacity // 2)
+    assert plan(0.35, view=taken).plan is not None, "CPU is scarce"

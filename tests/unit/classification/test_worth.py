@@ -1,6 +1,7 @@
 """What runs of a copy are worth, and whom they cost."""
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
@@ -53,9 +54,28 @@ def test_what_waits_too_long_for_runs_does_better_without() -> None:
 def test_a_short_workload_begins_before_its_profile(seconds, profiled) -> None:
     request = Request(replace(JOB, expected_seconds=seconds))
     at_stake = stake(request, None, 0.8, 100, 4000, view(4000))
-    assert not at_stake.guessed
+    assert at_stake.likely == (1.0,)
     others = PLATFORMS[1:]
     assert repays(recommender(), PLATFORMS, "p0", others, others, at_stake) is profiled
+
+
+@pytest.mark.parametrize(
+    ("seconds", "profiled"), [((600.0, inf), True), ((), True), ((5.0, 10.0, 15.0), False)]
+)
+def test_who_says_nothing_takes_as_long_as_others_do(seconds, profiled) -> None:
+    request = Request(JOB, run_seconds=lambda: seconds)
+    at_stake = stake(request, None, 0.8, 100, 4000, view(4000))
+    assert len(at_stake.likely) == max(1, len(seconds))
+    others = PLATFORMS[1:]
+    assert repays(recommender(), PLATFORMS, "p0", others, others, at_stake) is profiled
+    assert stake(
+        replace(request, workload=replace(JOB, expected_seconds=9.0)),
+        None,
+        0.8,
+        100,
+        4000,
+        view(4000),
+    ).likely == (1.0,)
 
 
 def test_the_first_runs_are_few_where_room_is_scarce() -> None:

@@ -36,8 +36,9 @@ class ProfilingNeeds:
         probes: On how many other platforms what is stated is run: ``auto`` = on those where a run
             repays what it costs (``classification.worth``), ``all`` = wherever there is room, or
             a number; ``idle_share`` is their limit.
-        start_first: Who is known to take so little time that runs cost its target more than they
-            tell starts without; what is measured as it runs classifies it.
+        start_first: While no more than this share of all CPU is allocated, who would lose more
+            of its target to the time of the runs than they tell starts without; what is measured
+            as it runs classifies it. 0 = nobody.
         idle_share: Of the idle CPU that the runs of one plan may take with the least allocation
             that is tried; in any case on two platforms.
         short_seconds: What its user expects to run for less is not profiled (Paragon 3.5).
@@ -49,7 +50,7 @@ class ProfilingNeeds:
     idle_share: float = 0.0
     probes: str = ALL
     short_seconds: float = 0.0
-    start_first: bool = False
+    start_first: float = 0.0
 
 
 class ProfilingPlanner(Protocol):

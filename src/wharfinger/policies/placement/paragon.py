@@ -77,7 +77,9 @@ from wharfinger.policies.placement.sizing import (
     REACHABLE,
     REJECTED,
     kept_alone,
+    kept_probabilities,
     prediction_beside,
+    starts_cold,
 )
 
 ALIKE = 1e-9
@@ -130,9 +132,9 @@ class ParagonSettings:
             a number, or ``auto``: those where a run repays what it costs.
         sources: How many sources of interference are injected beside its copy, while it waits; of
             others its scores are those of similar programs. As published: 2.
-        start_first: Whether a workload of which it is known how long it takes, as its user states
-            or as its program took, starts before its profile where that would cost its target more
-            than it tells.
+        start_first: While no more than this share of all CPU is allocated, a workload starts
+            before its profile where that would cost its target more than it tells, by how long
+            it takes, as its user states, as its program took, or as workloads take here; 0 = never.
         bound: Tests of a server for one source that a search makes at most.
         selection: Whether ``published`` and ``cumulative`` look at all servers, ``greedy``, or at
             those that hashes of scores name, ``hash`` (Paragon 3.3).
@@ -151,7 +153,7 @@ class ParagonSettings:
     seed: int = 0
     idle_share: float = 0.25
     probes: str = ALL
-    start_first: bool = False
+    start_first: float = 0.35
     sources: int = 0
     selection: Selection = Selection.GREEDY
     hash: HashSettings = field(default_factory=HashSettings)
@@ -529,14 +531,13 @@ class Paragon(ByReservation):
     def _own(self, asked: PlacementQuestion, rows: Rows) -> tuple[Array, Array]:
         """Probability that its target is kept on each; expected logarithm of performance."""
         drop = asked.drop(asked.contention.suffered_on(rows), rows)
-        if asked.alone is None:
+        if asked.alone is None and not starts_cold(asked.request):
             return np.zeros(len(rows)), -drop.mean
         # It gets the same everywhere.
-        mean = log(asked.alone.mean) - drop.mean
-        variance = asked.alone.std**2 + drop.variance
-        kept = np.log(max(1 - asked.request.workload.tolerance, 0.01))
-        deviations = (mean - kept) / np.sqrt(variance + LEAST_STD**2)
-        return normal_below(deviations), mean
+        alone = asked.alone or Estimate(1.0, 0.0)
+        mean = log(alone.mean) - drop.mean
+        does = LogEstimates(mean, alone.std**2 + drop.variance)
+        return kept_probabilities(does, asked.request.workload.tolerance), mean
 
     # --- others -------------------------------------------------------------------------------
 

@@ -58,7 +58,9 @@ from wharfinger.policies.placement.sizing import (
     Sizing,
     SizingSettings,
     bounds,
+    cold_start,
     kept_alone,
+    kept_probabilities,
     prediction,
     size,
 )
@@ -80,6 +82,9 @@ class QuasarSettings:
         sources: How many sources of interference are injected beside its copy, while it waits; of
             others its scores are those of similar programs. As published, and where there is only
             one server: 2.
+        start_first: While no more than this share of all CPU is allocated, a workload starts
+            before its profile where that would cost its target more than it tells, as under
+            ``paragon``; 0 = never.
         performance_weight: Targets that one unit of the logarithm of performance counts as, the
             newcomer's and residents'.
         fragmentation_weight: The price of CPU where few servers have room for the sizes that others
@@ -94,6 +99,7 @@ class QuasarSettings:
     patience_seconds: float = 60.0
     idle_share: float = 0.25
     sources: int = 0
+    start_first: float = 0.35
     performance_weight: float = 0.3
     fragmentation_weight: float = 2.0
     same_score: float = 0.05
@@ -295,7 +301,13 @@ class Quasar(ByReservation):
     def profiling(self) -> ProfilingNeeds:
         """Two sizes, and what is stated on as many platforms as idle CPU holds."""
         own = self.settings
-        return ProfilingNeeds(stated=True, sizes=2, sources=own.sources, idle_share=own.idle_share)
+        return ProfilingNeeds(
+            stated=True,
+            sizes=2,
+            sources=own.sources,
+            idle_share=own.idle_share,
+            start_first=own.start_first,
+        )
 
     def place(self, request: Request, view: View) -> Place | Refuse | WaitUntil:
         """Size on each server, drop those that don't fit, rank the others."""
@@ -339,8 +351,8 @@ class Quasar(ByReservation):
         if sizing is not None:
             need = sizing.cpu_millicpus
         reasons = _reasons_on(request, need, reserved.memory_bytes, view)
-        does = None if sizing is None else sizing.performance()
-        cost = contention.cost(reasons > TOO_LARGE, None if does is None else lambda: does)
+        sized = None if sizing is None else sizing.performance()
+        cost = contention.cost(reasons > TOO_LARGE, None if sized is None else lambda: sized)
         possible = reasons == OK
         if (apart := contention.incompatible) is not None:
             reasons[possible & apart] = INCOMPATIBLE
@@ -349,9 +361,11 @@ class Quasar(ByReservation):
         if best_effort:  # To the emptiest: by its CPU, then by its residents.
             score = view.cpu_allocated / np.maximum(view.cpu_capacity, 1) + view.residents / 100
         loss = contention.residents_loss()
-        own = np.zeros(1)
-        if sizing is not None and does is not None:
-            own = sizing.kept_probabilities(does)
+        own, does = np.zeros(1), sized
+        if sizing is not None and sized is not None:
+            own = sizing.kept_probabilities(sized)
+        elif (does := cold_start(request, view, contention)) is not None:
+            own = np.minimum(kept_probabilities(does, request.workload.tolerance), confidence)
         gain = self._gain(own, does, contention, loss)
         gain = gain - self.settings.fragmentation_weight * fragmentation(view, need)
         # No more targets are lost for it than it keeps; the longer it waits, the more.

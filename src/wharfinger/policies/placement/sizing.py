@@ -241,6 +241,33 @@ def prediction_beside(
     return Prediction(there.mean, low, high, confidence, terms, mean, std, *stated)
 
 
+def starts_cold(request: Request) -> bool:
+    """Whether it has a target and nothing was measured of it, and something is known of platforms.
+
+    How high its target is nobody knows: it is taken for what its best platform gives.
+    """
+    known = request.classification
+    if known is None or request.workload.target is None:
+        return False
+    return bool(known.platforms) and not known.curves
+
+
+def cold_start(request: Request, view: View, contention: Assessment) -> LogEstimates | None:
+    """(S,) performance over target with what is stated; ``None`` = more is known, or less."""
+    known = request.classification
+    if known is None or not starts_cold(request):
+        return None
+    (drop, variance), suffered = slower(known, view.platforms), contention.suffered
+    mean = -drop[view.platform] - suffered.mean
+    return LogEstimates(mean, variance[view.platform] + suffered.variance)
+
+
+def kept_probabilities(does: LogEstimates, tolerance: float) -> Array:
+    """(S,) that it keeps its target with such a performance over it."""
+    kept = log(max(1 - tolerance, LEAST_KEPT))
+    return normal_below((does.mean - kept) / np.sqrt(does.variance + LEAST_STD**2))
+
+
 def size(
     request: Request,
     view: View,

@@ -1,0 +1,35 @@
+"""How long workloads run, as far as those tell that have run here."""
+
+from collections.abc import Collection
+
+import numpy as np
+
+from wharfinger.model.queue_accounts import QueueAccount
+from wharfinger.native import sample_ages
+
+AGES = 256
+"""So many of those that run are looked at, of each queue."""
+QUANTILES = (np.arange(6) + 0.5) / 6
+
+
+def run_seconds(accounts: Collection[QueueAccount], now: float) -> tuple[float, ...]:
+    """Times from placement to end, each as likely; infinite = longer than any; empty = unknown.
+
+    Those that still run count as censored (Kaplan and Meier, "Nonparametric estimation from
+    incomplete observations", 1958): the first to end are the short ones. Each of the newest ends
+    stands for as many as have ended, so that in the long run those decide.
+    """
+    ended = [(account.busy_seconds, account.ended) for account in accounts if account.busy_seconds]
+    if not ended:
+        return ()
+    ages, running = sample_ages([account.placed for account in accounts], now, AGES)
+    each = [np.full(len(seconds), count / len(seconds)) for seconds, count in ended]
+    seconds = np.concatenate([*(newest for newest, _ in ended), ages])
+    weight = np.concatenate([*each, running])
+    is_end = np.arange(len(seconds)) < len(seconds) - len(ages)
+    order = np.lexsort((~is_end, seconds))
+    seconds, weight, is_end = seconds[order], weight[order], is_end[order]
+    at_risk = np.cumsum(weight[::-1])[::-1]
+    surviving = np.cumprod(np.where(is_end, 1 - weight / at_risk, 1.0))
+    at = np.searchsorted(-surviving, QUANTILES - 1)
+    return tuple(np.append(seconds, np.inf)[at].tolist())
