@@ -24,6 +24,7 @@ COUNTS = (
     "residents",
     "copies",
     "platform",
+    "zone",
     "versions",
 )
 """Columns; all have the names that views give them."""
@@ -54,6 +55,7 @@ class ServerTable:
         self._names: list[str] = []
         self._row: dict[str, int] = {}
         self._platforms: dict[str, int] = {}
+        self._zones = {"": 0}
         self._columns: dict[str, NDArray[Any]] = {
             **{name: np.zeros(16, dtype=np.int64) for name in COUNTS},
             **{name: np.zeros(16, dtype=np.uint8) for name in FLAGS},
@@ -89,6 +91,7 @@ class ServerTable:
         if server.platform.name not in self._platforms:
             self._platforms[server.platform.name] = len(self._platforms)
         columns["platform"][row] = self._platforms[server.platform.name]
+        columns["zone"][row] = self._zones.setdefault(server.zone, len(self._zones))
 
     def move_to_end(self, name: str) -> None:
         """Make its row the last, with all that it holds; later ones move up."""

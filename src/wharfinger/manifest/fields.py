@@ -84,12 +84,13 @@ SCALE = Section(
             not_supported="moves a stateful workload like any other",
         ),
         "gang": kinds.BOOLEAN(
-            "No effect yet: all its servers start together or not at all.",
-            not_supported="does not start all servers of a workload together",
+            "Its servers start together: it waits for room on as many as keep its target, and gets "
+            "no more while it runs. Without, it starts with what there is and gets more later. "
+            "Under `quasar`; other policies give one server."
         ),
         "spread": choice(workload.Spread, "zone")(
-            "No effect yet: what its servers are spread over.",
-            not_supported="does not spread a workload's servers over zones",
+            "Its servers are spread evenly over failure zones; one whose zone is unknown counts as "
+            "a zone of its own. Under `quasar`; other policies give one server."
         ),
     },
     workload.Scale,

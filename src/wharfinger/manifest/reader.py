@@ -97,7 +97,7 @@ def read_documents(
         pure: Use PyYAML's Python parser though the C one is there.
     """
     try:
-        events = _events(_decoded(text, limits), pure=pure)
+        events = _events(_decoded(text, limits), limits, pure=pure)
         yield from _Composer(problems, limits).documents(events)
     except _Stop as stop:
         line, message = stop.args
@@ -139,7 +139,7 @@ def _whole_character(escape: re.Match[str]) -> str:
     return f"\\U{0x10000 + (high << 10) + low:08x}"
 
 
-def _events(text: str, *, pure: bool) -> "Iterator[yaml.Event]":
+def _events(text: str, limits: DocumentLimits, *, pure: bool) -> "Iterator[yaml.Event]":
     import yaml  # noqa: PLC0415 - 10 ms that only those who read a manifest should pay
 
     parser: Any = yaml.CBaseLoader(text) if yaml.__with_libyaml__ and not pure else _pure(text)
@@ -150,8 +150,10 @@ def _events(text: str, *, pure: bool) -> "Iterator[yaml.Event]":
             if type(event) is yaml.StreamEndEvent:
                 return
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        message = _syntax_message(error.problem or error.context or "")
+        mark, problem = error.problem_mark or error.context_mark, error.problem or error.context
+        # Newer versions of libyaml have a limit of their own, which they reach while looking ahead.
+        too_deep = "nesting depth" in (problem or "")
+        message = _too_deep(limits) if too_deep else _syntax_message(problem or "")
         raise _Stop(mark.line + 1 if mark else 0, message) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # The Python parser lets through what chr() and int() say of monstrous escapes.
@@ -174,6 +176,10 @@ def _pure(text: str) -> Any:
                     self.forward()
 
     return Parser(text)
+
+
+def _too_deep(limits: DocumentLimits) -> str:
+    return f"nested more than {limits.max_depth} deep; a manifest needs about 5"
 
 
 def _syntax_message(problem: str) -> str:
@@ -331,9 +337,7 @@ class _Composer:
 
     def _check_depth(self, depth: int, line: int) -> None:
         if depth > self._limits.max_depth:
-            raise _Stop(
-                line, f"nested more than {self._limits.max_depth} deep; a manifest needs about 5"
-            )
+            raise _Stop(line, _too_deep(self._limits))
 
     def _count(self, nodes: int, line: int) -> None:
         self._nodes += nodes

@@ -129,6 +129,7 @@ class View:
             the size before; ``None`` = not kept.
         cpu_real: (S,) thousandths of a CPU that the platform has; less than may be allocated where
             more is promised; ``None`` = no less.
+        zone: (S,) number of each server's failure zone, 0 = unknown; ``None`` = all unknown.
     """
 
     names: Sequence[str]
@@ -152,6 +153,7 @@ class View:
     held_sizes: NDArray[np.int64] | None = None
     largest: NDArray[np.int64] | None = None
     cpu_real: NDArray[np.int64] | None = None
+    zone: NDArray[np.int64] | None = None
 
     def row(self, server: str) -> int:
         """The row of a server.

@@ -1,9 +1,13 @@
 """Several servers for one workload, beside numbers worked by hand."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.cluster import MIB, workload
 from tests.support.views import seen
@@ -12,7 +16,7 @@ from wharfinger.model.decisions import Place, ReasonCode, Refuse
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.view import Capabilities, OffTarget, Request, View
-from wharfinger.model.workload import LatencyBound, OnMiss, Scale, Target, WorkloadType
+from wharfinger.model.workload import LatencyBound, OnMiss, Scale, Spread, Target, WorkloadType
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.several import scale_out
 from wharfinger.policies.placement.sizing import SizingSettings
@@ -36,13 +40,14 @@ def asks(
     most: int = 4,
     std: float = 0.02,
     gang: bool = False,
+    spread: Spread | None = None,
     **others,
 ) -> Request:
     stated = replace(
         workload("w"),
         target=Target(rate_per_second=rate),
         tolerance=0.0,
-        scale=Scale(max_servers=most, gang=gang),
+        scale=Scale(max_servers=most, gang=gang, spread=spread),
         type=WorkloadType.BATCH,
         **others,
     )
@@ -135,6 +140,69 @@ def test_a_service_is_on_as_many_as_its_load_takes() -> None:
     )
     request = Request(service, classification=what)
     assert len(placed(request, seen(4, 4, 4, able=ABLE))) == 2
+
+
+# --- gangs, and failure zones ------------------------------------------------------------
+
+
+def test_a_gang_waits_for_room_on_all_of_its_servers() -> None:
+    request = asks(1000.0, gang=True)
+    view = seen(4, 4, 4, used={"s2": 4000}, able=ABLE)
+    verdict = QUASAR.place(request, view)
+    assert isinstance(verdict, Refuse)
+    assert verdict.decision.reason is ReasonCode.NO_ROOM
+    assert "3 servers with up to 3.45 CPU each would keep its target" in verdict.decision.message
+    assert "scale.gang: false" in verdict.decision.would_change
+    assert placed(asks(1000.0), view), "without, it starts with what there is"
+    assert len(placed(request, seen(4, 4, 4, able=ABLE))) == 3
+
+
+def test_a_gang_that_no_room_would_help_does_not_wait() -> None:
+    view = seen(4, 4, 4, used={"s2": 4000}, able=ABLE)
+    assert placed(asks(5000.0, gang=True), view), "out of reach"
+    closed = seen(4, 4, 4, closed=("s2",), able=ABLE)
+    assert placed(asks(1000.0, gang=True), closed), "no room will come on a closed server"
+    one = asks(300.0, gang=True)
+    assert len(placed(one, view)) == 1, "one server keeps its target"
+
+
+def zoned(view: View, *zones: int) -> View:
+    return replace(view, zone=np.array(zones))
+
+
+def test_its_servers_are_spread_over_zones() -> None:
+    view = zoned(seen(4, 4, 4, 3, able=ABLE), 1, 1, 1, 2)
+    request = asks(600.0, spread=Spread.ZONE)
+    assert set(placed(request, view)) == {"s0", "s3"}, "a smaller server in another zone"
+    assert set(placed(asks(600.0), view)) == {"s0", "s1"}
+    assert set(placed(asks(1000.0, spread=Spread.ZONE), view)) == {"s0", "s1", "s3"}
+
+
+def test_a_zone_that_is_unknown_is_one_of_its_own() -> None:
+    request = asks(1100.0, spread=Spread.ZONE)
+    assert set(placed(request, zoned(seen(4, 4, 4, able=ABLE), 0, 0, 0))) == {"s0", "s1", "s2"}
+    view = zoned(seen(4, 4, 4, 4, able=ABLE), 1, 1, 0, 0)
+    assert set(placed(request, view)) == {"s0", "s2", "s3"}
+
+
+def test_one_more_server_is_in_another_zone() -> None:
+    view = zoned(seen(4, 4, 4, used={"s0": 4000}, able=ABLE), 1, 1, 2)
+    request = off(asks(600.0, spread=Spread.ZONE), 0.66)
+    verdict = QUASAR.resize(request, on(4000), view)
+    assert isinstance(verdict, Place)
+    assert [p.server for p in verdict.placements] == ["s0", "s2"]
+
+
+@given(data=st.data())
+def test_no_zone_has_two_more_than_another_that_has_room(data: st.DataObject) -> None:
+    zones = data.draw(st.lists(st.integers(0, 3), min_size=2, max_size=8))
+    rate = data.draw(st.sampled_from([700.0, 1100.0, 1500.0]))
+    view = zoned(seen(*[4] * len(zones), able=ABLE), *zones)
+    taken = placed(asks(rate, spread=Spread.ZONE), view)
+    parts = Counter(at for name in taken if (at := zones[int(name[1:])]))
+    for zone in filter(None, set(zones)):
+        if parts[zone] < zones.count(zone):
+            assert max(parts.values(), default=0) <= parts[zone] + 1
 
 
 # --- while it runs -----------------------------------------------------------------------

@@ -32,7 +32,7 @@ from wharfinger.model.decisions import (
 from wharfinger.model.profile import Estimate
 from wharfinger.model.units import cpu_number
 from wharfinger.model.view import OffTarget, Request, View
-from wharfinger.model.workload import OnMiss, WorkloadType
+from wharfinger.model.workload import OnMiss, Spread, WorkloadType
 from wharfinger.policies.placement.common import (
     ByReservation,
     candidates,
@@ -51,7 +51,14 @@ from wharfinger.policies.placement.resizing import (
     follow_on_several,
     follow_target,
 )
-from wharfinger.policies.placement.several import WORTH, ServerSet, best_set, one_more, scale_out
+from wharfinger.policies.placement.several import (
+    WORTH,
+    ServerSet,
+    best_set,
+    best_when_empty,
+    one_more,
+    scale_out,
+)
 from wharfinger.policies.placement.sizing import (
     REACHABLE,
     REJECTED,
@@ -104,6 +111,11 @@ class QuasarSettings:
     fragmentation_weight: float = 2.0
     same_score: float = 0.05
     resizing: ResizeSettings = field(default_factory=ResizeSettings)
+
+
+def _zone_of(request: Request, view: View) -> NDArray[np.int64] | None:
+    """(S,) over which its servers are to be spread; ``None`` = over nothing."""
+    return view.zone if request.workload.scale.spread is Spread.ZONE else None
 
 
 def _after_growth(
@@ -321,6 +333,8 @@ class Quasar(ByReservation):
             return self._refuse(options)
         best = int(ranked[0])
         several = self._several(best, options)
+        if (wanted := self._waits_for_all(best, several, options)) is not None:
+            return self._gang(wanted, options)
         if several is not None:
             return self._place_on(several, options, ranked)
         allocation = options.allocation(int(options.need[best]))
@@ -398,13 +412,37 @@ class Quasar(ByReservation):
         view, plateau = options.view, self.settings.sizing.plateau
         free = view.cpu_capacity - view.cpu_allocated
         possible, lost, outs = np.isfinite(options.score), options.lost, options.outs
-        found = best_set(sizing, free, possible, lost, outs, plateau)
+        zone = _zone_of(options.request, view)
+        found = best_set(sizing, free, possible, lost, outs, plateau, zone)
         if found is None or found.lost > max(found.kept, LOST):
             return None
         if found.kept >= sizing.confidence:
             return found
         more = found.kept - sizing.kept_probability(sizing.normalized_on(best))
         return found if more >= WORTH * (len(found.rows) - 1) else None
+
+    def _waits_for_all(
+        self, best: int, several: ServerSet | None, options: ServerOptions
+    ) -> ServerSet | None:
+        """What a gang waits for: its target is kept with all of it, and not with what is free."""
+        sizing, request, view = options.sizing, options.request, options.view
+        if sizing is None or not request.workload.scale.gang or sizing.reached[best]:
+            return None
+        if max(options.outs) < 2 or (several and several.kept >= sizing.confidence):
+            return None
+        usable, suffered = open_servers(request, view) > 0, options.contention.suffered
+        given = options.outs, self.settings.sizing.plateau, _zone_of(request, view)
+        found = best_when_empty(sizing, suffered, view.cpu_capacity, usable, *given)
+        return found if found and found.kept >= sizing.confidence else None
+
+    def _gang(self, wanted: ServerSet, options: ServerOptions) -> Refuse:
+        cpu = cpu_number(max(wanted.cpu_millicpus))
+        room = f"{len(wanted.rows)} servers with up to {cpu} CPU each"
+        why = (
+            f"its servers start together: {room} would keep its target, what is free now would not"
+        )
+        mend = f"room on {room}; with scale.gang: false it starts with what there is"
+        return self._refusal(options, ReasonCode.NO_ROOM, why, mend)
 
     def _place_on(
         self, found: ServerSet, options: ServerOptions, ranked: NDArray[np.intp]
@@ -614,6 +652,7 @@ class Quasar(ByReservation):
             outs,
             self.settings.resizing.margin / max(off.normalized, LEAST_DIFFERENCE),
             self.settings.sizing.plateau,
+            _zone_of(request, view),
         )
         if more is None or more.factor < 1 + self.settings.resizing.min_step:
             return None

@@ -8,14 +8,14 @@ servers over that on one (the classification of scale-out):
 A service has o(n) = n: its balancer gives each server load in proportion to what it holds.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.core.seams.contention import Array, Rows
+from wharfinger.core.seams.contention import Array, LogEstimates, Rows
 from wharfinger.model.arrays import normal_below
 from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.view import Capabilities
@@ -78,18 +78,21 @@ def best_set(
     lost: Array,
     outs: Mapping[int, Estimate],
     plateau: float,
+    zone: NDArray[np.int64] | None = None,
 ) -> ServerSet | None:
     """The fewest servers that keep the target with the confidence, and the least CPU there.
 
     Where no number does: as many as raise the probability by enough each. ``possible`` (S,) are
     those that may be taken, with so much CPU free, ``lost`` (S,) targets of residents. More CPU
-    than gives the share ``plateau`` of the most is not looked at. ``None`` = there are no two.
+    than gives the share ``plateau`` of the most is not looked at. By ``zone`` (S,) they are spread:
+    no zone has two more than another that could have one. ``None`` = there are no two.
     """
     sizes, medians = sizing.curve.sizes, sizing.curve.medians
     at = _most_of(sizing, free_millicpus, plateau)
     rows = np.flatnonzero(possible & (at >= 0))
     order = np.argsort(lost[rows] - medians[at[rows]] + sizing.drop.mean[rows], kind="stable")
-    rows = rows[order[: max(outs)]]
+    rows = rows[order] if zone is None else _in_turn(rows[order], zone)
+    rows = rows[: max(outs)]
     best: ServerSet | None = None
     for count in range(2, min(len(rows), max(outs)) + 1):
         cpu = sizes[at[rows[:count]]].tolist()
@@ -99,6 +102,26 @@ def best_set(
         if best is None or found.kept - best.kept >= WORTH * (count - len(best.rows)):
             best = found
     return best
+
+
+def _in_turn(rows: Rows, zone: NDArray[np.int64]) -> Rows:
+    """The first of each zone, then the second of each, and so on; unknown ones are their own."""
+    of_each = zone[rows]
+    by_zone = np.argsort(of_each, kind="stable")
+    _, first, counts = np.unique(of_each[by_zone], return_index=True, return_counts=True)
+    turn = np.empty(len(rows), dtype=np.intp)
+    turn[by_zone] = np.arange(len(rows)) - np.repeat(first, counts)
+    return rows[np.argsort(np.where(of_each > 0, turn, 0), kind="stable")]
+
+
+def _least_used(
+    zone: NDArray[np.int64], held: Iterable[int], candidates: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """The candidates in the zones that have least of it; an unknown zone has nothing of it."""
+    of_zone = np.bincount(zone[list(held)], minlength=int(zone.max()) + 1)
+    of_zone[0] = 0
+    has = of_zone[zone]
+    return np.asarray(candidates & (has == has[candidates].min(initial=len(zone))))
 
 
 def _most_of(
@@ -145,6 +168,23 @@ def _with_least(sizing: Sizing, found: ServerSet, lost: Array, out: Estimate) ->
     return found
 
 
+def best_when_empty(
+    sizing: Sizing,
+    suffered: LogEstimates,
+    capacity_millicpus: NDArray[np.int64],
+    usable: NDArray[np.bool_],
+    outs: Mapping[int, Estimate],
+    plateau: float,
+    zone: NDArray[np.int64] | None = None,
+) -> ServerSet | None:
+    """``best_set`` if nothing else ran on the ``usable`` servers; ``suffered`` is by residents."""
+    mean = sizing.drop.mean - suffered.mean
+    variance = np.maximum(sizing.drop.variance - suffered.variance, 0.0)
+    alone = replace(sizing, drop=LogEstimates(mean, variance))
+    nothing = np.zeros(len(capacity_millicpus))
+    return best_set(alone, capacity_millicpus, usable, nothing, outs, plateau, zone)
+
+
 @dataclass(frozen=True, slots=True)
 class OneMore:
     """One server more for what runs: its row, its CPU, and times the present performance."""
@@ -164,6 +204,7 @@ def one_more(
     outs: Mapping[int, Estimate],
     wanted: float,
     plateau: float,
+    zone: NDArray[np.int64] | None = None,
 ) -> OneMore | None:
     """The best further server, with the least CPU that multiplies the performance by ``wanted``.
 
@@ -174,6 +215,8 @@ def one_more(
     count = len(held) + 1
     at = _most_of(sizing, free_millicpus, plateau)
     candidates = possible & (lost < 1.0) & (at >= 0)
+    if zone is not None:
+        candidates = _least_used(zone, held, candidates)
     if count not in outs or not candidates.any():
         return None
     rows = np.fromiter(held, dtype=np.intp)
