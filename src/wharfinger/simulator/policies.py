@@ -32,6 +32,7 @@ from wharfinger.simulator.informed import (
     words_of,
 )
 from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.oracle.adaptation import OracleAdaptation
 from wharfinger.simulator.oracle.admission import OracleAdmission
 from wharfinger.simulator.oracle.greedy import GreedyOracle
 from wharfinger.simulator.scenario.setup import Setup
@@ -85,7 +86,7 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
         InvalidInput: There is no such policy, or nothing that it could learn from.
     """
     words, spec = words_of(spec)
-    admission, oracle = parts.pop("admission", ""), Bundle(Part(lambda: GreedyOracle(setup)))
+    admission, oracle = parts.pop("admission", ""), _oracle(setup)
     if spec == ORACLE and admission not in {"", ORACLE} and setup.training:
         # An admission may ask for scores of interference: they are true.
         oracle, words = replace(oracle, contention="by-source", estimates=True), words | OF_ORACLE
@@ -113,6 +114,13 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
         classify = trained.told(words) if words else trained.classify
         return Estimates(planned, classify, stated, trained.learn)
     return Estimates(policy, _nothing, takes_stated=stated)
+
+
+def _oracle(setup: Setup) -> Bundle:
+    greedy = GreedyOracle(setup)
+    return Bundle(
+        Part(lambda: greedy), adaptation=Part(lambda: OracleAdaptation(setup, greedy.short))
+    )
 
 
 def _takes_stated(policy: Policy) -> bool:

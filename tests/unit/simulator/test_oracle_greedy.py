@@ -178,7 +178,8 @@ def test_every_decision_says_why() -> None:
                 beside = decision.candidates[0].numbers["performance_beside_residents"]
                 assert beside > 0 or record.workload.best_effort
                 assert decision.candidates[0].score is not None
-                assert decision.considered >= len(record.placements)
+                resized = any(each.decision.stage is Stage.ADAPTATION for each in record.decisions)
+                assert decision.considered >= (1 if resized else len(record.placements))
             else:
                 assert decision.would_change
         if record.workload.target is not None and record.placements:
@@ -287,6 +288,73 @@ def test_several_servers_serve_what_one_can_not() -> None:
     assert all(placement.server.startswith("m3") for placement in placements)
     assert all(fate.kept for fate in simulation.fates())
     assert not kept(run(setup(counts, [one])))
+
+
+# --- while it runs -------------------------------------------------------------------------------
+
+
+def held(world: Setup, name: str) -> dict[float, tuple[int, int]]:
+    """CPU and the number of servers of a workload, by the time of the event that gave it them."""
+    simulation = Simulation(world, RunSpec("physical", "oracle"))
+    simulation.start()
+    given: dict[float, tuple[int, int]] = {}
+    while not simulation.is_over() and simulation.loop.peek() is not None:
+        simulation.step()
+        record = simulation.manager.state.workloads.get(name)
+        if record is not None and record.placements and not record.ended:
+            now = _cpu(record.placements), len(record.placements)
+            if not given or now != given[max(given)]:
+                given[simulation.loop.now] = now
+    return given
+
+
+def at(given: dict[float, tuple[int, int]], seconds: float) -> tuple[int, int]:
+    return given[max(time for time in given if time <= seconds)]
+
+
+def test_a_service_has_what_it_is_asked_before_it_is() -> None:
+    load = Load((0.0, 300.0, 600.0), (300.0, 2000.0, 300.0))
+    world = setup([("m2.4xlarge", 2)], [service("steps", 0.0, 900.0, load)])
+    given = held(world, "steps")
+    (low, _), (high, _), (after, _) = (at(given, seconds) for seconds in (290.0, 300.0, 890.0))
+    assert low == after < high
+    assert kept(run(world))
+
+
+def test_a_service_goes_out_and_comes_back_in() -> None:
+    load = Load((0.0, 300.0, 600.0), (500.0, 6000.0, 500.0))
+    world = setup([("m3.xlarge", 4)], [service("steps", 0.0, 900.0, load)])
+    given = held(world, "steps")
+    assert [at(given, seconds)[1] for seconds in (290.0, 890.0)] == [1, 1]
+    assert at(given, 300.0)[1] > 1
+    assert kept(run(world))
+
+
+def test_a_job_that_is_short_grows_when_room_comes() -> None:
+    counts = [("m2.4xlarge", 1)]
+    truth = physics(counts)
+    jobs = [
+        batch(truth, "first", "eight", 0.0, 200.0, of_best=0.7, servers=2),
+        batch(truth, "second", "eight", 1.0, 1000.0, of_best=0.7, servers=2),
+    ]
+    given = held(setup(counts, jobs, truth), "second")
+    assert at(given, 150.0)[0] < at(given, 500.0)[0]
+    fates = records(setup(counts, jobs, truth))[0].fates()
+    assert all(fate.kept for fate in fates)
+
+
+def test_what_was_done_before_a_resize_counts_after_it() -> None:
+    """Its due time is known: grown once, it needs no more."""
+    counts = [("m3.xlarge", 3)]
+    truth = physics(counts)
+    jobs = [
+        batch(truth, "first", "eight", 0.0, 300.0, servers=2),
+        batch(truth, "second", "eight", 1.0, 1500.0, of_best=1.6, servers=3),
+    ]
+    simulation, _ = records(setup(counts, jobs, truth))
+    given = held(setup(counts, jobs, truth), "second")
+    assert len(given) <= 3
+    assert simulation.fates()[1].kept
 
 
 def _cpu(placements: tuple[Placement, ...]) -> int:

@@ -4,17 +4,18 @@ Part of ``greedy``. Residents are read from the manager's records, so that start
 their work is added up from true rates.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wharfinger.core.state import WorkloadRecord
-from wharfinger.model.allocation import Allocation
+from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.simulator.cluster.runs import share_out
 from wharfinger.simulator.oracle.demand import Knowledge, Wants, lost
 from wharfinger.simulator.truth.ground_truth import TrueResident, busy_cpus
 
 ResidentsOf = Callable[[str], Sequence[WorkloadRecord]]  # of a server, by its name
 SAFE = 1.001  # times what is needed is asked for: sums are only so exact
+Placed = tuple[str, tuple[Placement, ...]]  # the key of a record, and what it holds
 Speed = tuple[float, float]  # a rate, and the CPUs that it keeps busy where all is asked
 _MOST_KEPT = 500_000
 
@@ -34,6 +35,7 @@ class Member:
     wants: Wants
     key: str
     record: WorkloadRecord | None
+    placements: tuple[Placement, ...]
     best_effort: bool
     resident: TrueResident
     number: int
@@ -70,7 +72,7 @@ class ServerMembers:
     """The residents of one server; ``since`` = when what they have done was added up last."""
 
     platform: str
-    keys: tuple[str, ...] = ()
+    placed: tuple[Placed, ...] = ()
     members: list[Member] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     since: float = 0.0
@@ -81,13 +83,18 @@ class NewcomerEffect:
     """A newcomer among the residents of a server.
 
     Attributes:
-        missed: How many residents would miss targets that they would keep without it.
+        victims: Residents that would miss targets that they would keep without it.
         lost: Of the logarithm of the residents' performance, their sum.
     """
 
     value: float
-    missed: int
+    victims: tuple[str, ...]
     lost: float
+
+    @property
+    def missed(self) -> int:
+        """Targets that are missed for it."""
+        return len(self.victims)
 
 
 class Colocations:
@@ -100,6 +107,7 @@ class Colocations:
         self._numbered: list[TrueResident] = []
         self._rates: dict[tuple[str, tuple[int, ...]], dict[int, Speed] | None] = {}
         self.parts: dict[tuple[str, str], float] = {}
+        self._carried: dict[tuple[str, str], float] = {}
 
     def newcomer(
         self, wants: Wants, platform: str, allocation: Allocation, servers: int = 1
@@ -110,43 +118,76 @@ class Colocations:
     def effect(
         self, newcomer: Member, server: str, platform: str, now: float
     ) -> NewcomerEffect | None:
-        """What would come of it; ``None`` = memory is not enough for all."""
+        """What would come of it; ``None`` = memory is not enough for all.
+
+        Where it is there already, it takes its own place.
+        """
         here = self._members_now(server, platform, now)
-        values = self._values(platform, [*here.members, newcomer])
+        others = [member for member in here.members if member.wants is not newcomer.wants]
+        values = self._values(platform, [*others, newcomer])
         if values is None:
             return None
-        missed, less = 0, 0.0
-        for member, before, after in zip(here.members, here.values, values, strict=False):
+        after_of = dict(zip(map(id, others), values, strict=False))
+        victims, less = [], 0.0
+        for member, before in zip(here.members, here.values, strict=True):
+            after = after_of.get(id(member), before)
             if after >= before:
                 continue
             if not member.best_effort:
                 less += lost(before, after)
             needed = member.needed(now, before, here.since)
-            missed += after < needed <= before
-        return NewcomerEffect(values[-1], missed, less)
+            if after < needed <= before:
+                victims.append(member.wants.job.name)
+        return NewcomerEffect(values[-1], tuple(victims), less)
+
+    def present(self, wants: Wants, servers: Mapping[str, str], now: float) -> tuple[float, float]:
+        """Of a workload that runs on these servers, each with its platform: value now, work done.
+
+        From then on what is done counts for all that is to be placed anew, too.
+        """
+        value = done = 0.0
+        for server, platform in servers.items():
+            here = self._members_now(server, platform, now)
+            _add(here.members, here.values, here.since, now)
+            here.since = now
+            for member, does in zip(here.members, here.values, strict=True):
+                if member.wants is wants:
+                    value, done = value + does, done + member.done
+        return value, done
+
+    def move_on(self, name: str, done: float, parts: Mapping[str, float]) -> None:
+        """It will do these parts of what is to be done on these servers."""
+        for server, part in parts.items():
+            self.parts[name, server] = part
+            self._carried[name, server] = done * part
 
     def _members_now(self, server: str, platform: str, now: float) -> ServerMembers:
         records = self._residents(server)
-        keys = tuple([record.key for record in records])
+        placed = tuple([(record.key, record.planned or record.placements) for record in records])
         here = self._servers.get(server)
         if here is None or here.platform != platform:
             here = self._servers[server] = ServerMembers(platform, since=now)
-        if here.keys != keys:
+        if here.placed != placed:
             self._catch_up(here, server, records, now)
-            here.keys = keys
+            here.placed = placed
         return here
 
     def _catch_up(
         self, here: ServerMembers, server: str, records: Sequence[WorkloadRecord], now: float
     ) -> None:
-        """New residents count from the last look at the server on, others until they ended."""
+        """New residents count from the last look at the server on, others until they ended.
+
+        So do those that hold something else now.
+        """
         before = {member.key: member for member in here.members}
-        keys = {record.key for record in records}
-        joined = [
-            self._joined(each, server, here.platform) for each in records if each.key not in before
-        ]
-        left = [member for key, member in before.items() if key not in keys]
-        members = [*here.members, *filter(None, joined)]
+        joined: list[Member | None] = []
+        for each in records:
+            member = before.pop(each.key, None)
+            if member is None or member.placements != (each.planned or each.placements):
+                member = self._joined(each, server, here.platform, member)
+            joined.append(member)
+        left = list(before.values())
+        members = [*filter(None, joined), *left]
         values = self._settled(here.platform, members)
         since = here.since
         for member in sorted(left, key=lambda member: member.gone_at or here.since):
@@ -157,14 +198,18 @@ class Colocations:
         _add(members, values, since, now)
         here.members, here.values, here.since = members, values, now
 
-    def _joined(self, record: WorkloadRecord, server: str, platform: str) -> Member | None:
-        wants = self._knowledge.wants(record.name)
-        at = [placement for placement in record.placements if placement.server == server]
+    def _joined(
+        self, record: WorkloadRecord, server: str, platform: str, before: Member | None
+    ) -> Member | None:
+        wants, placements = self._knowledge.wants(record.name), record.planned or record.placements
+        at = [placement for placement in placements if placement.server == server]
         if wants is None or not at:
             return None
-        servers = len(record.placements)
+        servers = len(placements)
         member = self._member(wants, platform, at[0].allocation, servers)
-        member.record, member.key = record, record.key
+        member.record, member.key, member.placements = record, record.key, placements
+        done = before.done if before is not None else 0.0
+        member.done = self._carried.pop((record.name, server), done)
         if servers > 1:
             member.part = self.parts.get((record.name, server), 1 / servers)
         return member
@@ -181,7 +226,7 @@ class Colocations:
             main = knowledge.truth.alone(platform, resident)
             level = alone / main if main > 0 else 1.0
         number = self._number(resident)
-        return Member(wants, "", None, best_effort, resident, number, 1.0, level, alone)
+        return Member(wants, "", None, (), best_effort, resident, number, 1.0, level, alone)
 
     def _settled(self, platform: str, members: Sequence[Member]) -> list[float]:
         values = self._values(platform, members)

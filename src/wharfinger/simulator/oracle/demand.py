@@ -14,6 +14,7 @@ CPU_SHARES = (0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0)
 """Of what a job can use: what it may be given."""
 RESERVED = 0.9  # a target of so much of the best that there is takes all CPUs that the job can use
 FEW = 20  # so many jobs make half of a mean that can be relied upon
+AHEAD_SECONDS = 2.0  # a service is given what it will be asked before it is: a resize takes 0.5 s
 START_SPREAD = 2.0  # starts are taken to last so many times their mean: none is late by its start
 
 
@@ -25,7 +26,7 @@ class Wants:
         application: Its phase with the most work, at its best speed; most have one only.
         best: Units of work per second, alone on the best platform with all that it can use.
         target_seconds: From submission to its end; infinite = it has no such target, or serves.
-        asked_per_second: Of a service: the most that its target has it answer; 0 = it is none.
+        asked_per_second: Of a service: the most that its target ever has it answer; 0 = it is none.
         kept: Share of that which it has to answer.
         sized: It gets the least that reaches its target; else all CPUs that it can use.
     """
@@ -55,6 +56,25 @@ class Wants:
             lasts = self.job.work / self.best if self.best > 0 else inf
         return lasts if lasts < inf else 0.0
 
+    def asked_at(self, seconds: float) -> float:
+        """Of a service: the most that its target has it answer then and for a moment after.
+
+        ``seconds`` since its submission.
+        """
+        load = self.job.load
+        if load is None or len(load.times) == 1:
+            return self.asked_per_second
+        most, change = load.at(seconds), load.next_change(seconds)
+        while change is not None and change <= seconds + AHEAD_SECONDS:
+            most, change = max(most, load.at(change)), load.next_change(change)
+        return min(most, self.asked_per_second)
+
+    def same_until(self, seconds: float) -> float:
+        """Of a service: when what it is asked changes next, or it ends; since its submission."""
+        load, end = self.job.load, self.job.lifetime_seconds
+        change = load.next_change(seconds + AHEAD_SECONDS) if load is not None else None
+        return min(end, change) if change is not None else max(end, seconds)
+
     def value(self, rate: float, busy_cpus: float) -> float:
         """Of a service what it can answer within its bound, of others the rate."""
         if self.bound is None or self.job.load is None:
@@ -67,7 +87,7 @@ class Wants:
         ``done`` is work, ``seconds`` since its submission; ``tolerant`` = its tolerance counts.
         """
         if self.job.load is not None:
-            return self.asked_per_second * (self.kept if tolerant else 1.0)
+            return self.asked_at(seconds) * (self.kept if tolerant else 1.0)
         due = self.target_seconds / (max(self.kept, 1e-9) if tolerant else 1.0)
         if due == inf:
             return 0.0
@@ -78,7 +98,9 @@ class Wants:
 
         Infinite for what it keeps whenever it starts.
         """
-        if self.job.load is not None or self.target_seconds == inf:
+        if self.job.load is not None:
+            return inf if value >= self.asked_per_second * self.kept else 0.0
+        if self.target_seconds == inf:
             return inf if value >= self.needed(0.0, 0.0) else 0.0
         return self.target_seconds / max(self.kept, NEVER) - self.job.work / max(value, NEVER)
 
@@ -95,10 +117,12 @@ class Knowledge:
         }
         self.platforms = tuple(self.cpu_millicpus)
         self._fractional = setup.fractional_cpu
-        self._memory = {s.platform.name: s.memory_bytes for s in setup.servers}
+        self.memory_bytes = {s.platform.name: s.memory_bytes for s in setup.servers}
         self._most: dict[str, float] = {}
         self._values: dict[tuple[str, str, int, int], float] = {}
         self._wants = {job.name: self._look(job) for job in setup.jobs}
+        self._arrives = {job.name: job.arrives_at for job in setup.jobs}
+        self._last_arrives = max(self._arrives.values(), default=0.0)
         self.scarcity = self._scarcity(setup)
         seconds = [w.ideal_seconds * w.job.cpu_millicpus / 1000 for w in self._wants.values()]
         self.mean_cpu_seconds = _mean(seconds)
@@ -106,6 +130,10 @@ class Knowledge:
     def wants(self, name: str) -> Wants | None:
         """What a job needs; ``None`` = there is none of this name."""
         return self._wants.get(name)
+
+    def last_arrival(self, name: str, submitted_at: float) -> float:
+        """When the last job is submitted, by when this one was."""
+        return submitted_at + self._last_arrives - self._arrives[name]
 
     def sizes(self, wants: Wants, platform: str) -> tuple[int, ...]:
         """Thousandths of a CPU that it may be given there, ascending; at least one."""
@@ -212,10 +240,13 @@ class Knowledge:
     def keeps_alone(self, wants: Wants, platform: str) -> bool:
         """Whether its target can be kept there at all, where it starts at once and is alone."""
         job = wants.job
-        if job.workload.reservation.memory_bytes > self._memory[platform]:
+        if job.workload.reservation.memory_bytes > self.memory_bytes[platform]:
             return False
         value = self.alone(wants, platform, self.sizes(wants, platform)[-1])
-        return value > 0 and value >= wants.needed(0.0, self.start_seconds)
+        needed = wants.needed(0.0, self.start_seconds)
+        if job.load is not None:
+            needed = wants.asked_per_second * wants.kept
+        return value > 0 and value >= needed
 
 
 def lost(before: float, after: float) -> float:

@@ -3,11 +3,11 @@
 About what a policy could keep that decides one workload at a time and migrates none
 (docs/policies.md; docs/decisions/0038-oracle.md). It is greedy: of a platform one empty server
 and at most ``LOOKED_AT`` others are tried, a job of several phases counts by the one with the most
-work, and nothing is resized: a placement is for the most that will be asked. Results are cached,
+work. What runs is resized, up and down, out and in (``adaptation`` says when). Results are cached,
 and the same calls have the same answers, as a replay needs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -41,6 +41,9 @@ Rows = NDArray[np.intp]
 LOOKED_AT = 16  # servers of a platform that are tried, the least loaded of those that are not empty
 EVER = 0.5  # of a mean job's CPU time, what each counts for on top of its own
 THRIFT = 0.02  # what a CPU is worth to one that gets no more than it needs, of a target
+UNSERVED = 3.0  # what it costs on top if a service answers nothing for a while, in targets
+SAME_COST = 1e-6  # sums of costs are only so exact
+FILLED = 1.0  # times its scarcity: what all memory of a server is worth, in targets
 FILLER = 0.1  # what best-effort work's performance is worth, over that of others
 ENOUGH_MORE = 1.05  # times one server's value: several that don't suffice either must reach this
 
@@ -69,7 +72,10 @@ class Choice:
 
 
 class GreedyOracle:
-    """True rates beside true co-runners, one workload at a time."""
+    """True rates beside true co-runners, one workload at a time.
+
+    ``short`` names those that will miss their targets with what they hold, unless it is more.
+    """
 
     name = "oracle"
     settings: Any = None
@@ -79,6 +85,7 @@ class GreedyOracle:
         self._colocations = Colocations(self._knowledge, lambda _: ())
         self._state = ManagerState()
         self._now = 0.0
+        self.short: dict[str, None] = {}
 
     def index(self) -> ServerIndex | None:
         """None: it looks at the cluster itself."""
@@ -92,8 +99,29 @@ class GreedyOracle:
     def resize(
         self, request: Request, placements: tuple[Placement, ...], view: View
     ) -> Place | Refuse | None:
-        """As it is."""
-        return None
+        """The least with which it keeps its target from now on; where that can't be, the most.
+
+        A service is asked what it is asked now.
+        """
+        wants = self._knowledge.wants(request.workload.name)
+        if wants is None or not wants.sized or not view.capabilities.resize:
+            return None
+        self._now = max(self._now, request.now)
+        held = {view.row(p.server): p.allocation.cpu_millicpus for p in placements}
+        platforms = {view.names[row]: view.platforms[view.platform[row]] for row in held}
+        value, done = self._colocations.present(wants, platforms, self._now)
+        of = self._knowledge, self._colocations, wants, request, view, self._now
+        search = Search(*of, done=done, held=held)
+        chosen = search.resized(value)
+        self.short.pop(request.workload.name, None)
+        if search.is_short(chosen, value):
+            self.short[request.workload.name] = None
+        if not chosen:
+            return None
+        does = {view.names[choice.row]: max(choice.value, NEVER) for choice in chosen}
+        parts = {server: each / sum(does.values()) for server, each in does.items()}
+        self._colocations.move_on(request.workload.name, done, parts)
+        return search.plan(chosen, chosen, Stage.ADAPTATION)
 
     def place(self, request: Request, view: View) -> Place | Refuse:
         """Try servers, platform by platform, and take the best; several where one is too little."""
@@ -103,17 +131,23 @@ class GreedyOracle:
         record = self._state.workloads.get(request.workload.name)
         if record is not None:
             self._now = record.submitted_at + request.waited_seconds
-        search = _Search(self._knowledge, self._colocations, wants, request, view, self._now)
+        search = Search(self._knowledge, self._colocations, wants, request, view, self._now)
         tried = sorted(search.tried(), key=lambda choice: choice.score)
         if not tried:
             return search.refusal()
         if request.workload.best_effort and tried[0].effect.missed:
             return search.disturbing(tried)
-        return search.plan(search.several(tried[0]) or tried[:1], tried)
+        chosen = search.several(tried[0]) or tried[:1]
+        self.short.update(dict.fromkeys(name for c in chosen for name in c.effect.victims))
+        if any(choice.short for choice in chosen):
+            self.short[request.workload.name] = None
+        return search.plan(chosen, tried)
 
 
-class _Search:
+class Search:
     """One request, what is true of it, and the servers that it may go to.
+
+    ``held`` is the CPU that it holds by row, and ``done`` its work, where it runs.
 
     Attributes:
         needed: Value with which it keeps its target from now on; infinite = it is lost.
@@ -129,16 +163,19 @@ class _Search:
         request: Request,
         view: View,
         now: float,
+        done: float = 0.0,
+        held: Mapping[int, int] | None = None,
     ) -> None:
         self._knowledge, self._colocations = knowledge, colocations
         self._wants, self._request, self._view, self._now = wants, request, view, now
         self._best_effort = request.workload.best_effort
         self._memory_bytes = request.workload.reservation.memory_bytes
         self.needed = self.aimed = 0.0
+        self._held = held or {}
         if not self._best_effort:
-            passed = request.waited_seconds + knowledge.start_seconds
-            self.needed = SAFE * wants.needed(0.0, passed)
-            aimed = SAFE * wants.needed(0.0, passed, tolerant=False)
+            passed = request.waited_seconds + (0.0 if self._held else knowledge.start_seconds)
+            self.needed = SAFE * wants.needed(done, passed)
+            aimed = SAFE * wants.needed(done, passed, tolerant=False)
             self.aimed = aimed if aimed < inf else self.needed
         self._smallest = np.array([self._least(p) for p in view.platforms], dtype=np.int64)
         self.rows = self._rows()
@@ -168,7 +205,7 @@ class _Search:
         alone = sum(choice.alone for choice in choices)
         if self._wants.job.load is None or alone <= 0:
             return sum(choice.value for choice in choices)
-        asked = SAFE * self._wants.asked_per_second / alone
+        asked = self.aimed / alone
         return sum(min(choice.value, asked * choice.alone) for choice in choices)
 
     # --- one server -----------------------------------------------------------------------------
@@ -207,7 +244,10 @@ class _Search:
         """
         wants, knowledge = self._wants, self._knowledge
         if self._best_effort:
-            return others + FILLER * lost(wants.best, value)
+            # It takes no CPU from those that come, but memory.
+            memory = self._memory_bytes / knowledge.memory_bytes[platform]
+            price = FILLED * knowledge.scarcity[platform] * memory
+            return others + FILLER * lost(wants.best, value) + price
         size = cpu_millicpus / 1000 * wants.ideal_seconds / max(knowledge.mean_cpu_seconds, NEVER)
         price = knowledge.scarcity[platform] * (EVER + size)
         own = 0.0
@@ -249,6 +289,7 @@ class _Search:
         if self._best_effort:
             return sizes
         free = int(self._view.cpu_capacity[row] - self._view.cpu_allocated[row])
+        free += self._held.get(row, 0)
         sizes = tuple(cpu for cpu in sizes if cpu <= free)
         enough = [
             cpu for cpu in sizes if self._knowledge.alone(self._wants, platform, cpu) >= self.aimed
@@ -284,10 +325,10 @@ class _Search:
                 break
             if does > reached:
                 best, reached = choices, does
-        total = sum(choice.value for choice in best)
+        total = sum(max(choice.value, NEVER) for choice in best)
         for choice in best:
             key = self._wants.job.name, self._view.names[choice.row]
-            self._colocations.parts[key] = choice.value / total if total > 0 else 1 / len(best)
+            self._colocations.parts[key] = max(choice.value, NEVER) / total
         return best
 
     def _best_of(self, count: int) -> list[Choice]:
@@ -319,14 +360,113 @@ class _Search:
                 return kept
         return chosen
 
+    # --- while it runs ---------------------------------------------------------------------------
+
+    def resized(self, value: float) -> list[Choice]:
+        """The best of what it may hold from now on; empty = what it holds.
+
+        The least on the servers that it has, on fewer of them and on more, each at its price; for
+        none of them a neighbor's target is missed. ``value`` is what it has now.
+        """
+        is_service = self._wants.job.load is not None
+        if self.aimed == inf or (value >= self.needed and not is_service):
+            return []
+        most = min(
+            self._wants.job.workload.scale.max_servers,
+            self._view.capabilities.max_servers_per_workload,
+        )
+        rows, found = list(self._held), []
+        choices = self._most_on(rows)
+        while choices:
+            found.append(self._least_of(choices) if self._suffices(choices) else choices)
+            worst = min(choices, key=lambda choice: (choice.value, -choice.row))
+            rows.remove(worst.row)
+            choices = self._most_on(rows)
+        rows = list(self._held)
+        while found and not self._suffices(found[-1]) and len(rows) < most:
+            if (added := self._another(rows)) is None:
+                break
+            rows.append(added)
+            if choices := self._most_on(rows):
+                found.append(self._least_of(choices) if self._suffices(choices) else choices)
+        held = {row: Allocation(cpu, self._memory_bytes) for row, cpu in self._held.items()}
+        stays = self._cost(value, held)
+        costs = [self._cost(self._together(c), {o.row: o.given for o in c}) for c in found]
+        if not costs or min(costs) >= stays - SAME_COST:
+            return []
+        return found[int(np.argmin(costs))]
+
+    def _cost(self, value: float, given: Mapping[int, Allocation]) -> float:
+        """In targets: what is missed until it is looked at again, and the price of its CPU.
+
+        A service's target is missed by what it does not answer over its life, beyond its tolerance.
+        """
+        wants, knowledge, view = self._wants, self._knowledge, self._view
+        passed = self._request.waited_seconds
+        short = max(0.0, 1.0 - value / self.aimed) if self.aimed > 0 else 0.0
+        if wants.job.load is not None:
+            seconds = wants.same_until(passed) - passed
+            own = seconds / max(wants.ideal_seconds * (1 - wants.kept), NEVER)
+            own = short * (UNSERVED + own)
+        else:
+            seconds = wants.ideal_seconds
+            own = float(value < self.needed) + short
+        price = THRIFT * sum(each.cpu_millicpus for each in given.values()) / 1000
+        if self._now < knowledge.last_arrival(self._request.workload.name, self._now - passed):
+            each = seconds / max(knowledge.mean_cpu_seconds, NEVER)
+            for row, allocation in given.items():
+                scarce = knowledge.scarcity[view.platforms[view.platform[row]]]
+                price += scarce * allocation.cpu_millicpus / 1000 * each
+        return own + price
+
+    def is_short(self, chosen: Sequence[Choice], value: float) -> bool:
+        """Whether it misses a target with these, or with what it has, that is not lost yet."""
+        does = self._together(chosen) if chosen else value
+        return does < self.needed < inf
+
+    def _suffices(self, choices: Sequence[Choice]) -> bool:
+        missed = any(choice.effect.missed for choice in choices)
+        return not missed and self._together(choices) >= self.aimed
+
+    def _most_on(self, rows: Sequence[int]) -> list[Choice]:
+        """The most on each of these servers for which no target is missed there."""
+        view, choices = self._view, []
+        for row in rows:
+            platform = view.platforms[view.platform[row]]
+            held = self._held.get(row, 0)
+            sizes = self._knowledge.sizes(self._wants, platform)
+            free = int(view.cpu_capacity[row] - view.cpu_allocated[row]) + held
+            for cpu in [*(s for s in reversed(sizes) if held < s <= free), held]:
+                choice = self._with(cpu, platform, row, len(rows)) if cpu else None
+                if choice is not None and not choice.effect.missed:
+                    choices.append(choice)
+                    break
+        return choices if len(choices) == len(rows) else []
+
+    def _another(self, rows: Sequence[int]) -> int | None:
+        """The server that would add most to these."""
+        best: Choice | None = None
+        for platform in self.rows:
+            for row in self._worth_trying(platform):
+                sizes = self._worth_giving(platform, row) if row not in rows else ()
+                choice = self._with(sizes[-1], platform, row, len(rows) + 1) if sizes else None
+                if choice is None or choice.effect.missed:
+                    continue
+                if best is None or choice.value > best.value:
+                    best = choice
+        return best.row if best is not None else None
+
     # --- the decision ---------------------------------------------------------------------------
 
-    def plan(self, chosen: list[Choice], tried: list[Choice]) -> Place:
+    def plan(
+        self, chosen: list[Choice], tried: list[Choice], stage: Stage = Stage.PLACEMENT
+    ) -> Place:
+        """These are taken; ``tried`` are told."""
         taken = {choice.row for choice in chosen}
         others = [choice for choice in tried if choice.row not in taken]
         share = self._together(chosen) / self.aimed if 0 < self.aimed < inf else None
         decision = Decision(
-            stage=Stage.PLACEMENT,
+            stage=stage,
             decided_by=GreedyOracle.name,
             accepted=True,
             reason=ReasonCode.OK,
@@ -343,11 +483,13 @@ class _Search:
         return Place(tuple(Placement(names[c.row], c.given) for c in chosen), decision)
 
     def refusal(self) -> Refuse:
+        """No server has room."""
         need = self._given(int(min(self._smallest, default=0)))
         by_row = self._smallest[self._view.platform]
         return refuse(GreedyOracle.name, self._request, need, self._view, by_row)
 
     def disturbing(self, tried: list[Choice]) -> Refuse:
+        """Best-effort work for which a target would be missed wherever it went."""
         best = tried[0]
         return Refuse(
             Decision(
@@ -396,3 +538,7 @@ class _Search:
         if missed:
             return f"{given} {own}; {missed} there miss theirs for it, as few as can be"
         return f"{given} {own}, and no target there is missed for it"
+
+
+def _cpu_of(choices: Sequence[Choice]) -> int:
+    return sum(choice.given.cpu_millicpus for choice in choices)
