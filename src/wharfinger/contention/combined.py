@@ -1,23 +1,15 @@
-"""Contention by source and by pair as one model: slowdowns and costs are added."""
+"""Contention by source and by pair as one model: what is known better of the newcomer decides."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.contention.by_pair import ByPair, PairSettings
 from wharfinger.contention.by_source import BySource, SourceSettings
 from wharfinger.core.seams.contention import (
     Assessment,
-    ContentionCost,
     ContentionTable,
-    LogEstimates,
     Resident,
-    ResidentsLoss,
-    Rows,
     Score,
     ScoreColumns,
 )
@@ -38,7 +30,7 @@ class CombinedSettings:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The model: by source where scores are known, and by pair where pairs are."""
+    """The model: by pair where pairs are known and no score was measured, else by source."""
 
     settings: CombinedSettings = field(default_factory=CombinedSettings)
     name: ClassVar[str] = "combined"
@@ -66,12 +58,12 @@ class CombinedTable(ContentionTable):
             table.drop(row)
 
     def assess(self, request: Request, view: View, confidence: float) -> Assessment:
-        """By those that are informed about the newcomer."""
-        assessments = [table.assess(request, view, confidence) for table in self._tables]
-        informed = [assessment for assessment in assessments if assessment.informed]
-        if len(informed) < 2:
-            return (informed or assessments)[0]
-        return CombinedAssessment(informed, len(view.names))
+        """By measured scores, else by what ran together, else by predicted scores."""
+        by_source, by_pair = (table.assess(request, view, confidence) for table in self._tables)
+        made = request.classification
+        if made is None or not made.pairs:
+            return by_source
+        return by_source if made.scores_measured and by_source.informed else by_pair
 
     def slowdown_of(self, row: int, name: str) -> Estimate | None:
         """By the first that knows it."""
@@ -99,87 +91,5 @@ class CombinedTable(ContentionTable):
         return _first(table.score_columns(servers) for table in self._tables)
 
 
-class CombinedAssessment(Assessment):
-    """Sums over the parts, each informed about the newcomer."""
-
-    informed = True
-
-    def __init__(self, parts: Sequence[Assessment], servers: int) -> None:
-        super().__init__(servers)
-        self._parts = parts
-        self._violations = [np.zeros(servers) for _ in parts]
-
-    @cached_property
-    def suffered(self) -> LogEstimates:
-        """Added."""
-        return _added([part.suffered for part in self._parts])
-
-    def suffered_on(self, rows: Rows) -> LogEstimates:
-        """Added."""
-        return _added([part.suffered_on(rows) for part in self._parts])
-
-    @property
-    def correctable(self) -> LogEstimates | None:
-        """Added."""
-        answers = [each for part in self._parts if (each := part.correctable) is not None]
-        return _added(answers) if answers else None
-
-    @property
-    def incompatible(self) -> NDArray[np.bool_] | None:
-        """Where it is for one part."""
-        answers = [each for part in self._parts if (each := part.incompatible) is not None]
-        return np.asarray(np.any(answers, axis=0)) if answers else None
-
-    def cost(
-        self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None
-    ) -> ContentionCost:
-        """Added."""
-        costs = [part.cost(able, performance) for part in self._parts]
-        self._violations = [cost.violation for cost in costs]
-        nothing = np.zeros(self._servers)
-        return ContentionCost(
-            sum((cost.violation for cost in costs), nothing),
-            sum((cost.lost for cost in costs), nothing),
-            sum((cost.waste for cost in costs), nothing),
-        )
-
-    def residents_loss(self) -> ResidentsLoss:
-        """Added."""
-        return _added_losses([part.residents_loss() for part in self._parts], self._servers)
-
-    def residents_loss_on(self, rows: Rows) -> ResidentsLoss:
-        """Added."""
-        return _added_losses([part.residents_loss_on(rows) for part in self._parts], len(rows))
-
-    def numbers(self, row: int) -> dict[str, float]:
-        """Of all parts."""
-        return {key: value for part in self._parts for key, value in part.numbers(row).items()}
-
-    def worst(self, row: int) -> str:
-        """Of the first part with a violation there."""
-        return self._telling(row).worst(row)
-
-    def refusal(self, row: int) -> str:
-        """Of the same."""
-        return self._telling(row).refusal(row)
-
-    def _telling(self, row: int) -> Assessment:
-        pairs = zip(self._parts, self._violations, strict=True)
-        return next((part for part, violation in pairs if violation[row] > 0), self._parts[-1])
-
-
 def _first(answers: Iterable[_Answer | None]) -> _Answer | None:
     return next((answer for answer in answers if answer is not None), None)
-
-
-def _added(estimates: Sequence[LogEstimates]) -> LogEstimates:
-    mean = sum((each.mean for each in estimates[1:]), estimates[0].mean)
-    return LogEstimates(mean, sum((each.variance for each in estimates[1:]), estimates[0].variance))
-
-
-def _added_losses(losses: Sequence[ResidentsLoss], servers: int) -> ResidentsLoss:
-    nothing = np.zeros(servers)
-    return ResidentsLoss(
-        sum((loss.targets for loss in losses), nothing),
-        sum((loss.performance for loss in losses), nothing),
-    )

@@ -109,11 +109,13 @@ def assemble(
     classifier = None
     if bundle_of(options.policy).estimates:
         matrices = load_known(options.known).matrices
-        classifier = LearningClassifier(matrices, directory.path / "learnt")
+        # Only of what is given as stated is it known, before it is placed, what share it takes.
+        stated = policy.profiling.stated
+        classifier = LearningClassifier(matrices, directory.path / "learnt", colocation=stated)
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
     behind = dict(services or {})
-    learns = None
+    learns = sees = None
     if classifier is not None:
         classifier.classifier.shape()  # Now: no workload waits yet.
         # By the known programs alone, not by what was learnt: so a replay makes the same plans.
@@ -123,13 +125,16 @@ def assemble(
         policy = replace(policy, estimation=planner)
         service = ClassifierService(classifier)
         behind[Port.CLASSIFIER], learns = service, service.learn
+        sees = service.see if policy.profiling.stated else None
 
     def make_manager(state: ManagerState | None) -> Core:
         return Core(policy, state=state, mode=mode)
 
     try:
         refuse_newer_snapshot(store)
-        return Runtime(make_manager, engine, store, clock, services=behind, learns=learns)
+        return Runtime(
+            make_manager, engine, store, clock, services=behind, learns=learns, sees=sees
+        )
     except NewerState as error:
         reason = f"--state: {directory.path}: {error}, as {newest_version(store)} wrote it"
         store.close()

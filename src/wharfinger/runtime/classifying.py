@@ -8,11 +8,13 @@ import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
+from wharfinger.classification.colocation import Corun
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.errors import WharfingerError
@@ -35,6 +37,12 @@ class Classifies(Protocol):
     ) -> Classification:
         """From its measurements; empty = a cold start."""
 
+    def beside(self, workload: Workload, made: Classification) -> Classification:
+        """With what is known of how its program and others slow one another."""
+
+    def see(self, coruns: Sequence[Corun], servers: Mapping[str, int]) -> None:
+        """Learn from what runs together, on servers with so much CPU by platform."""
+
     def learn(self, workload: Workload, measured: Measurements) -> None:
         """Learn from the measurements of a workload that has ended."""
 
@@ -48,7 +56,15 @@ class Classifies(Protocol):
         """Save what was learned."""
 
 
-Task = act.ClassifyWorkload | tuple[Workload, Measurements] | None
+@dataclass(frozen=True, slots=True)
+class _Sight:
+    """What runs together, and thousandths of a CPU of a server by platform."""
+
+    coruns: Sequence[Corun] = ()
+    servers: Mapping[str, int] = field(default_factory=dict)
+
+
+Task = act.ClassifyWorkload | tuple[Workload, Measurements] | _Sight | None
 
 
 class ClassifierService:
@@ -69,6 +85,10 @@ class ClassifierService:
     def learn(self, workload: Workload, measured: Measurements) -> None:
         """Learn from one that has ended."""
         self._put((workload, measured))
+
+    def see(self, coruns: Sequence[Corun], servers: Mapping[str, int]) -> None:
+        """Learn from what runs together."""
+        self._put(_Sight(coruns, servers))
 
     def poll(self) -> Sequence[ev.Report]:
         """Classifications that are done."""
@@ -110,6 +130,9 @@ class ClassifierService:
                 continue
             if task is None:
                 return
+            if isinstance(task, _Sight):
+                self._tolerantly(partial(self._classifier.see, task.coruns, task.servers))
+                continue
             if isinstance(task, tuple):
                 self._tolerantly(partial(self._classifier.learn, *task))
                 continue
@@ -133,7 +156,8 @@ class ClassifierService:
         workload = action.workload
         bound = workload.target.latency if workload.target else None
         try:
-            classified = self._classifier.classify(action.measurements, workload.type, bound)
+            made = self._classifier.classify(action.measurements, workload.type, bound)
+            classified = self._classifier.beside(workload, made)
         except WharfingerError as error:
             log.warning("%s can't be classified: %s", workload.name, error)
             return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")

@@ -6,19 +6,23 @@ new rows; its result replaces the model between two classifications. Rows are no
 predictions are logged, and a row lost in a crash is measured again.
 """
 
+import json
 import logging
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from wharfinger.classification.classifier import Classifier
-from wharfinger.classification.learnt import joined, learn
+from wharfinger.classification.colocation import ColocationLearner, Corun
+from wharfinger.classification.learnt import joined, learn, row_name
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.errors import WharfingerError
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
+from wharfinger.files.atomic import write_whole
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import LatencyBound, Workload, WorkloadType
 from wharfinger.runtime import refit
@@ -35,6 +39,8 @@ _DAMAGE = (OSError, ValueError, WharfingerError)
 """What is learnt besides is never worth a manager."""
 ROWS, ALL = "rows", "all"
 """Folders: what was learnt, and what the child learns from."""
+CORUNS = "coruns.json"
+"""What ran together."""
 
 
 class LearningClassifier:
@@ -45,6 +51,7 @@ class LearningClassifier:
         directory: For what is learned; made when there is something.
         estimator: Used by the process that learns.
         first: Used at the start, while a request waits.
+        colocation: Whether it learns how programs slow one another, too.
     """
 
     def __init__(
@@ -54,6 +61,8 @@ class LearningClassifier:
         clock: Callable[[], float] = time.monotonic,
         estimator: str = DEFAULT_ESTIMATOR,
         first: str = "gaussian",
+        *,
+        colocation: bool = False,
     ) -> None:
         self._known = programs
         self._directory = directory
@@ -69,6 +78,13 @@ class LearningClassifier:
             _same(self._handed, self._read(ALL)) and self._take_over()
         )
         self._unsaved = False
+        self._colocations = (
+            ColocationLearner(lambda workload: row_name(workload.run.command), {})
+            if colocation
+            else None
+        )
+        if self._colocations is not None:
+            self._colocations.learn(self._read_coruns())
 
     @property
     def has_learnt(self) -> bool:
@@ -90,6 +106,19 @@ class LearningClassifier:
         """As ``Classifier``, by all that is learned by now."""
         self.go_on()
         return self.classifier.classify(measurements, type_, bound)
+
+    def beside(self, workload: Workload, made: Classification) -> Classification:
+        """With the profiles of its program beside others."""
+        if self._colocations is None:
+            return made
+        return replace(made, pairs=self._colocations.profiles(workload))
+
+    def see(self, coruns: Sequence[Corun], servers: Mapping[str, int]) -> None:
+        """Learn from what runs together."""
+        if self._colocations is not None:
+            self._colocations.servers.update(servers)
+            self._colocations.learn(coruns)
+            self._unsaved = self._unsaved or bool(coruns)
 
     def learn(self, workload: Workload, measured: Measurements) -> None:
         """Learn from the measurements of a workload that has ended."""
@@ -167,10 +196,25 @@ class LearningClassifier:
         if not self._unsaved:
             return
         try:
-            refit.write_matrices(self._learnt, self._directory / ROWS)
+            if self._learnt:
+                refit.write_matrices(self._learnt, self._directory / ROWS)
+            if self._colocations is not None:
+                self._directory.mkdir(parents=True, exist_ok=True)
+                rows = [asdict(each) for each in self._colocations.coruns]
+                write_whole(self._directory / CORUNS, json.dumps(rows).encode())
             self._unsaved = False
         except OSError as error:
             log.warning("what was learnt of %d programs is not kept: %s", self.rows, error)
+
+    def _read_coruns(self) -> list[Corun]:
+        path = self._directory / CORUNS
+        try:
+            return [Corun.from_json(each) for each in json.loads(path.read_bytes())]
+        except FileNotFoundError:
+            return []
+        except (*_DAMAGE, TypeError, AttributeError) as error:
+            log.warning("what ran together is passed over: %s", error)
+            return []
 
     def _read(self, folder: str) -> dict[Aspect, UtilityMatrix]:
         try:

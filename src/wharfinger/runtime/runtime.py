@@ -14,6 +14,8 @@ from functools import partial
 from typing import cast
 
 from wharfinger import __version__
+from wharfinger.classification.colocation import Corun, CorunObserver
+from wharfinger.classification.learnt import row_name
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
@@ -31,7 +33,8 @@ from wharfinger.errors import (
     Unavailable,
     WharfingerError,
 )
-from wharfinger.model.profile import Measurements
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.workload import Workload
 from wharfinger.runtime.requests import (
     Acknowledgement,
@@ -47,7 +50,12 @@ log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 MakeManager = Callable[[ManagerState | None], Core]
+SETTLED_SECONDS = 10.0
+"""From a neighbor's coming or going until measured rates show its effect alone."""
+RATE_ERROR = 0.05
+"""Relative standard error of a rate that was read once."""
 Learns = Callable[[Workload, Measurements], None]
+Sees = Callable[[Sequence[Corun], Mapping[str, int]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +78,7 @@ class Runtime:
         services: Those behind the ports that are not the engine's; an action for an absent one is
             answered so.
         learns: Receives each workload that has ended, with all its measurements.
+        sees: Receives what runs together, and thousandths of a CPU of servers by platform.
     """
 
     def __init__(
@@ -81,6 +90,7 @@ class Runtime:
         *,
         services: Mapping[Port, Service] | None = None,
         learns: Learns | None = None,
+        sees: Sees | None = None,
         retention: Retention | None = None,
     ) -> None:
         self._make_manager = make_manager
@@ -88,7 +98,8 @@ class Runtime:
         self.store = store
         self._clock = clock
         self._services = dict(services or {})
-        self._learns = learns
+        self._learns, self._sees = learns, sees
+        self._observer = CorunObserver(lambda workload: row_name(workload.run.command))
         self._retention = retention or Retention()
         self._backlog: list[ev.Report] = []
         self._stalled = False
@@ -377,6 +388,8 @@ class Runtime:
         for step in steps:
             for event in step.events:
                 self._learn_from(event)
+                if self._sees is not None:
+                    self._look_at(event, self._sees)
         if self.store.last_sequence - self._snapshot_sequence >= self._retention.snapshot_every:
             self._save_snapshot()
 
@@ -422,6 +435,25 @@ class Runtime:
         seen = self.manager.measured(record) if record is not None and record.ended else None
         if record is not None and seen is not None:
             self._learns(record.workload, seen)
+
+    def _look_at(self, event: ev.Event, sees: Sees) -> None:
+        """How workloads run beside one another, once the effect of new neighbors has settled."""
+        if isinstance(event, ev.ServerReported):
+            sees((), {event.server.platform.name: event.server.cpu_millicpus})
+        if not isinstance(event, ev.ServerMeasured):
+            return
+        server, now = self.manager.state.servers.get(event.server), self._clock()
+        residents = self.manager.residents_of(event.server)
+        if server is None or len(residents) < 2:
+            return
+        rates = {}
+        for record in residents:
+            changed = max(record.neighbors_changed_at or 0.0, record.started_at or now)
+            value = record.performance and record.performance.trusted(Quantity.RATE)
+            if value and now >= changed + SETTLED_SECONDS:
+                rates[record.key] = Estimate(value, RATE_ERROR)
+        if coruns := self._observer.look(server, residents, rates):
+            sees(coruns, {})
 
     # --- the log ---------------------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ class TrueClassifier:
             return report
         made, job = report.classification, self._jobs[action.workload.name]
         if TRUE_SCORES in self._words:
-            made = replace(made, **self._true_scores(job))
+            made = replace(made, **self._true_scores(job), scores_measured=True)
         if TRUE_PLATFORMS in self._words and not job.is_service:
             made = self._with_platforms(made, job)
         return replace(report, classification=made)

@@ -4,10 +4,11 @@ Baselines need neither. ``quasar`` has a planner and a classifier, as in a live 
 scenario's training set. ``oracle`` reads the ground truth itself (``oracle.greedy``).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wharfinger.classification.classifier import Classifier
+from wharfinger.classification.colocation import ColocationLearner, CorunObserver
 from wharfinger.classification.learnt import joined, learn
 from wharfinger.classification.planner import JointPlanner
 from wharfinger.classification.utility import Aspect, UtilityMatrix
@@ -16,8 +17,10 @@ from wharfinger.core import events as ev
 from wharfinger.core.pipeline import Core
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.policy import Policy
+from wharfinger.core.state import WorkloadRecord
 from wharfinger.errors import InvalidInput, WharfingerError
-from wharfinger.model.profile import Measurements
+from wharfinger.model.platform import Server
+from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.workload import Workload
 from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
@@ -43,6 +46,7 @@ ORACLE = GreedyOracle.name
 OF_ORACLE = frozenset((TRUE_SCORES, NO_PROFILING))
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
 Learn = Callable[[float, Workload, Measurements], None]
+Look = Callable[[Server, Sequence[WorkloadRecord], Mapping[str, Estimate]], None]
 SIZING = ProfilingNeeds()
 REFIT_SECONDS = 300.0  # simulated, between two refits at least
 REFIT_SHARE = 0.2  # of its rows, that must be new
@@ -57,13 +61,15 @@ class Estimates:
     """One policy, ready to decide, and what answers ``ClassifyWorkload``.
 
     ``takes_stated`` = it is given the reservations that users state, who err; ``learn`` is told
-    when a workload has ended, with all that was measured of it.
+    when a workload has ended, with all that was measured of it; ``look`` is shown the residents of
+    a server that have changed, with their measured rates; ``None`` = it learns nothing of that.
     """
 
     policy: Policy
     classify: Answer
     takes_stated: bool = False
     learn: Learn = _learns_nothing
+    look: Look | None = None
 
     def decide_for(self, manager: Core) -> None:
         """This core asks it from now on: one that looks at the truth has to see all residents."""
@@ -112,7 +118,8 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
         planner = NoProfiling() if NO_PROFILING in words else trained.planner
         planned = replace(policy, estimation=planner)
         classify = trained.told(words) if words else trained.classify
-        return Estimates(planned, classify, stated, trained.learn)
+        look = trained.look if trained.learns_colocation else None
+        return Estimates(planned, classify, stated, trained.learn, look)
     return Estimates(policy, _nothing, takes_stated=stated)
 
 
@@ -131,6 +138,10 @@ def _nothing(action: act.ClassifyWorkload) -> ev.Report:
     return ev.ClassificationFailed(action.key, "this policy does not classify")
 
 
+def _application(workload: Workload) -> str:
+    return workload.run.command[-1]
+
+
 class Trained:
     """What a training set teaches, by the live classifier; ``InvalidInput`` without a set."""
 
@@ -145,6 +156,8 @@ class Trained:
         self._classifier, self._pairs = training.classifier, training.pairs
         self._learnt: dict[Aspect, UtilityMatrix] = {}
         self._refitted_at, self._refitted_with = 0.0, 0
+        self._observer = CorunObserver(_application)
+        self._colocations = ColocationLearner(_application, training.platforms)
         self.planner = JointPlanner(
             self._classifier.classifications, training.sources, self._pairs.references, needs
         )
@@ -157,9 +170,27 @@ class Trained:
             measurements = self._pairs.without_neighbors(action.measurements)
             alone = self._classifier.classify(measurements, workload.type, bound)
             classification = self._pairs.complete(alone, measurements)
+            if self.learns_colocation:
+                own = self._colocations.profiles(workload)
+                classification = replace(classification, pairs=own)
         except WharfingerError as error:
             return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")
         return ev.WorkloadClassified(action.key, classification)
+
+    @property
+    def learns_colocation(self) -> bool:
+        """Whether it learns how programs slow one another.
+
+        Where pairs were measured that is known, and only what is given as stated has a share of a
+        server that is known before it is placed.
+        """
+        return self._needs.stated and self._pairs.model is None
+
+    def look(
+        self, server: Server, residents: Sequence[WorkloadRecord], rates: Mapping[str, Estimate]
+    ) -> None:
+        """Learn from the residents of a server, as they run beside one another."""
+        self._colocations.learn(self._observer.look(server, residents, rates))
 
     def told(self, words: frozenset[str]) -> Answer:
         """The same, with these pieces of the truth."""
@@ -175,7 +206,7 @@ class Trained:
         classifications are in the log: a replay needs none of this. Only where workloads
         are given what they state: what it does to sizing is unmeasured (decision 0057).
         """
-        application = workload.run.command[-1]
+        application = _application(workload)
         if not self._needs.stated or application in self._setup.training:
             return
         program = replace(workload, run=replace(workload.run, command=(application,)))

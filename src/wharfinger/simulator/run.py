@@ -28,10 +28,13 @@ from wharfinger.core.state import ManagerState
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Place, Refuse
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Estimate
 from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.runtime.replay import Replay, replay
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.cluster.provisioner import SimulatedProvisioner
+from wharfinger.simulator.cluster.runs import State
 from wharfinger.simulator.engine import SimulatedEngine
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
@@ -51,7 +54,10 @@ from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
 from wharfinger.simulator.scenario.setup import Outage, Setup
 
-OUTAGES, ARRIVALS, LEAVES, WAKES = 6, 10, 12, 30  # priorities at one moment; lower goes first
+OUTAGES, ARRIVALS, LEAVES, LOOKS, WAKES = 6, 10, 12, 20, 30
+"""Priorities at one moment; lower goes first."""
+LOOK_SECONDS = 5.0
+"""From a neighbor's coming or going until its effect is measured for what is learnt."""
 LEAST_WAIT_SECONDS = 1e-3
 IDLE_WAKES = 3  # times that time may pass with nothing running, arriving or happening
 KEEP_ENDED = 1_000
@@ -67,6 +73,7 @@ NOT_RECORDED = ("record", "series", "explain")
 Decider = Callable[[act.DecidePlacement, Callable[[ev.Report], None]], None]
 """Answers a question, at once or later, by ``PlacementProposed``."""
 _AboutAKey = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
+_NEW_NEIGHBORS = ev.WorkloadStarted | ev.WorkloadFinished | ev.WorkloadVanished
 _MAY_END = (
     ev.WorkloadRejected,
     ev.WorkloadRevoked,
@@ -280,6 +287,7 @@ class Simulation:
         self._idle_wakes = 0
         self._decided_at = 0.0
         self._ends: dict[str, str] = {}
+        self._looks: set[str] = set()
 
     @property
     def manager(self) -> Core:
@@ -353,10 +361,36 @@ class Simulation:
         if len(events) > 1:
             self._decided_at = now
         for event in events:
+            if isinstance(event, _NEW_NEIGHBORS) and self._estimates.look is not None:
+                self._expect_look(event.key)
             if isinstance(event, _MAY_END):
                 self._note_end(event)
         if self._recording is not None:
             self._recording.write(now, events)
+
+    def _expect_look(self, key: str) -> None:
+        """At the residents of its servers, once what has changed can be measured."""
+        record = self.manager.record_of(key)
+        for placement in record.placements if record is not None else ():
+            if placement.server not in self._looks:
+                self._looks.add(placement.server)
+                self.loop.schedule(
+                    self.loop.now + LOOK_SECONDS, self._look, placement.server, LOOKS
+                )
+
+    def _look(self, name: str) -> None:
+        self._looks.remove(name)
+        server, look = self.manager.state.servers.get(name), self._estimates.look
+        if server is None or look is None:
+            return
+        residents, rates = self.manager.residents_of(name), {}
+        for record in residents if len(residents) > 1 else ():
+            run = self.cluster.run_of(record.key)
+            if run is not None and run.state is State.RUNNING:
+                reading = self.cluster.meters.sample(run).readings.get(Quantity.RATE)
+                if reading is not None:
+                    rates[record.key] = Estimate(reading.value, self.cluster.meters.noise)
+        look(server, residents, rates)
 
     def _note_end(self, event: ev.WorkloadRejected | ev.WorkloadRevoked | _AboutAKey) -> None:
         """How a workload has ended, in the core's words: it may forget its record."""
