@@ -1,23 +1,25 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What a queue asks of the servers that are busy: since when they are, and how surely they stay so.
+"""What an admission asks on every decision: when what is busy should end, when to turn to another
+queue, and which servers have room.
 
-Called through wharfinger.native. Both give exactly what Python's and NumPy's operations in the same
-order give.
+Called through wharfinger.native. Numbers of a queue come and go as lists: they are few.
 """
 
-from cpython.dict cimport PyDict_Next
-from cpython.object cimport PyObject
+from libc.math cimport exp, log, sqrt, tanh
+from libc.stdint cimport int64_t, uint8_t
+from libc.stdlib cimport calloc, free
+
+cimport cython
 
 import numpy as np
 
-
-def sample_ages(list placed, double now, Py_ssize_t most):
+def sample_ages(list began, double now, Py_ssize_t most):
     """For how long some workloads of each queue have held resources.
 
     Args:
-        placed: Of each queue a dict, by workload, of the times when they got them.
+        began: Of each queue the times when its workloads got them, ascending.
         now: The time.
-        most: So many of each queue at most, evenly spread over the order of the dict.
+        most: So many of each queue at most, evenly spread over these.
 
     Returns:
         (A,) seconds, and for how many workloads each stands.
@@ -25,55 +27,354 @@ def sample_ages(list placed, double now, Py_ssize_t most):
     Raises:
         ValueError: None are asked for.
     """
-    cdef Py_ssize_t count, step, some, at, place, used = 0, room = 0
-    cdef PyObject *key
-    cdef PyObject *value
-    cdef dict times
-    cdef double began
-    if most < 1:
-        raise ValueError(f"{most} of each queue is none")
-    for times in placed:
+    cdef Py_ssize_t count, step, at, used = 0, room = 0
+    cdef list times
+    cdef double weight
+    _check_most(most)
+    for times in began:
         room += min(len(times), most)
-    ages, weights = np.empty(room), np.empty(room)
-    cdef double[::1] age = ages
-    cdef double[::1] weight = weights
-    for times in placed:
+    age_array, weight_array = np.empty(room), np.empty(room)
+    cdef double[::1] ages = age_array
+    cdef double[::1] weights = weight_array
+    for times in began:
         count = len(times)
         if not count:
             continue
-        step = (count + most - 1) // most
-        some = (count + step - 1) // step
-        at = place = 0
-        while some and PyDict_Next(times, &place, &key, &value):
-            if at % step == 0:
-                began = <object>value
-                age[used] = now - began if began < now else 0.0
-                weight[used] = <double>count / <double>((count + step - 1) // step)
-                used += 1
-                some -= 1
-            at += 1
-    return ages[:used], weights[:used]
+        step = _step(count, most)
+        weight = _stands_for(count, step)
+        for at in range(0, count, step):
+            ages[used] = max(now - <double>times[at], 0.0)
+            weights[used] = weight
+            used += 1
+    return age_array[:used], weight_array[:used]
 
 
-def stay_odds(const double[:, ::1] over):
-    """How surely each of A busy servers stays busy until each of G times.
+cdef inline int _check_most(Py_ssize_t most) except -1:
+    if most < 1:
+        raise ValueError(f"{most} of each queue is none")
+    return 0
+
+
+cdef inline Py_ssize_t _step(Py_ssize_t count, Py_ssize_t most) noexcept:
+    return (count + most - 1) // most
+
+
+cdef inline double _stands_for(Py_ssize_t count, Py_ssize_t step) noexcept:
+    """For how many each of those stands that are looked at."""
+    return <double>count / <double>((count + step - 1) // step)
+
+
+cdef class BusyCurve:
+    """The cumulative distribution of busy periods, as a table that is read linearly.
 
     Args:
-        over: (A, 1 + G) share of busy periods that are over by now, and by each time.
+        times: (P,) seconds, ascending.
+        shares: (P,) of the busy periods, that are over by then.
+    """
+
+    cdef const double[::1] times
+    cdef const double[::1] shares
+    cdef double[::1] slopes
+
+    def __init__(self, const double[::1] times not None, const double[::1] shares not None):
+        if times.shape[0] < 1 or times.shape[0] != shares.shape[0]:
+            raise ValueError("a table needs as many shares as times, and one at least")
+        self.times, self.shares = times, shares
+        self.slopes = np.append(np.diff(shares) / np.diff(times), 0.0)
+
+    def releases(self, list began, double now, Py_ssize_t most, list seconds not None):
+        """When servers should come free that have been busy since then.
+
+        Args:
+            began: Of each queue the times when its workloads got them, ascending.
+            now: The time.
+            most: So many of each queue are looked at, at most, each for as many of them.
+            seconds: (G,) from now on, ascending; one at least.
+
+        Raises:
+            ValueError: None are to be looked at, or there is no time.
+        """
+        cdef Releases made = Releases(len(seconds))
+        cdef Table table = Table(
+            &self.times[0], &self.shares[0], &self.slopes[0], self.times.shape[0] - 1
+        )
+        cdef Py_ssize_t count, step, at
+        cdef double weight, before = 1.0
+        cdef list times
+        _check_most(most)
+        for at in range(made.grid):
+            made.after[at] = seconds[at]
+        for times in began:
+            count = len(times)
+            if not count:
+                continue
+            step = _step(count, most)
+            weight = _stands_for(count, step)
+            if weight != before:
+                made._weigh(before)
+                before = weight
+            for at in range(0, count, step):
+                made._add(&table, max(now - <double>times[at], 0.0), weight)
+        made._weigh(before)
+        return made
+
+
+cdef struct Table:
+    const double* times
+    const double* shares
+    const double* slopes
+    Py_ssize_t last
+
+
+cdef inline Py_ssize_t _point(const Table* table, double seconds) noexcept:
+    """The last point that is not later; -1 = all are."""
+    cdef Py_ssize_t low = -1, high = table.last + 1, middle
+    while high - low > 1:
+        middle = (low + high) // 2
+        if table.times[middle] <= seconds:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+cdef inline double _over(const Table* table, double seconds, Py_ssize_t* point) noexcept:
+    """The share that is over; ``point`` is not after ``seconds``, and goes up to them."""
+    cdef Py_ssize_t at = point[0]
+    while at < table.last and table.times[at + 1] <= seconds:
+        at += 1
+    point[0] = at
+    if at < 0:
+        return table.shares[0]
+    return table.slopes[at] * (seconds - table.times[at]) + table.shares[at]
+
+
+@cython.final
+cdef class Releases:
+    """When busy servers should come free, by G times.
+
+    That one has come free has the probability 1 - Π [1 - F(a + t)] / [1 - F(a)]: F is the
+    distribution of busy periods, a how long each has been busy.
+    """
+
+    cdef Py_ssize_t grid
+    # (G,) each: the times; how many have come free, and the variance of that; the logarithm of the
+    # probability that none has; the odds to stay busy of those that are not in that yet.
+    cdef double* after
+    cdef double* mean
+    cdef double* variance
+    cdef double* none
+    cdef double* stay
+
+    def __cinit__(self, Py_ssize_t grid):
+        cdef Py_ssize_t g
+        if grid < 1:
+            raise ValueError("there is no time")
+        self.grid = grid
+        self.after = <double*>calloc(5 * grid, sizeof(double))
+        if self.after == NULL:
+            raise MemoryError
+        self.mean, self.variance = self.after + grid, self.after + 2 * grid
+        self.none, self.stay = self.after + 3 * grid, self.after + 4 * grid
+        for g in range(grid):
+            self.stay[g] = 1.0
+
+    def __dealloc__(self):
+        free(self.after)
+
+    cdef void _add(self, const Table* table, double age, double weight) noexcept:
+        """A server that has been busy for so long, and stands for so many."""
+        cdef Py_ssize_t g, point = _point(table, age)
+        cdef double stays, left = max(1.0 - _over(table, age, &point), 1e-9)
+        for g in range(self.grid):
+            stays = min((1.0 - _over(table, age + self.after[g], &point)) / left, 1.0)
+            self.mean[g] += weight * (1.0 - stays)
+            self.variance[g] += weight * (1.0 - stays) * stays
+            self.stay[g] *= max(stays, 1e-12)
+        if self.stay[self.grid - 1] < 1e-200:
+            self._weigh(weight)
+
+    cdef void _weigh(self, double weight) noexcept:
+        """Each of those that have been added stands for so many."""
+        cdef Py_ssize_t g
+        for g in range(self.grid):
+            if self.stay[g] < 1.0:
+                self.none[g] += weight * log(self.stay[g])
+                self.stay[g] = 1.0
+
+    def expected(self):
+        """(G,) how many should have come free."""
+        cdef Py_ssize_t g
+        return [self.mean[g] for g in range(self.grid)]
+
+    def within(self, Py_ssize_t position):
+        """(G,) probability that so many have come free.
+
+        From the second on they are counted by a normal approximation.
+        """
+        cdef Py_ssize_t g
+        cdef double share, deviations
+        cdef list made = []
+        for g in range(self.grid):
+            share = 1.0 - exp(self.none[g])
+            if position > 1:
+                deviations = (self.mean[g] - (position - 0.5)) / sqrt(max(self.variance[g], 1e-12))
+                share = min(share, _normal_below(deviations))
+            made.append(share)
+        return made
+
+
+cdef inline double _normal_below(double deviations) noexcept:
+    """As ``wharfinger.model.arrays.normal_below``."""
+    return 0.5 + 0.5 * tanh(deviations * (0.7978846 + 0.0356774 * (deviations * deviations)))
+
+
+def best_switch(
+    list waits not None, list own not None, list other not None,
+    double own_quality, double other_quality, double budget,
+):
+    """The latest of those times that maximize the expected quality over two waits.
+
+    As ``wharfinger.policies.admission.switching`` explains; ``budget`` is S there.
+
+    Raises:
+        ValueError: The lists, of one number at least, have different lengths.
+    """
+    cdef Py_ssize_t g, grid = len(waits)
+    if not grid or len(own) != grid or len(other) != grid:
+        raise ValueError("each wait needs a probability of both queues, and there must be one")
+    cdef double served, wait, value, most = 0.0, best = 0.0
+    cdef double later = max(budget - <double>waits[grid - 1], 0.0)
+    cdef list values = []
+    for g in range(grid):
+        wait, served = waits[g], own[g]
+        value = (
+            served * own_quality * max(budget - wait, 0.0)
+            + (1.0 - served) * <double>other[grid - 1 - g] * other_quality * later
+        )
+        most = max(most, value)
+        values.append(value)
+    for g in range(grid):
+        if <double>values[g] >= most * (1.0 - 1e-9):
+            best = max(best, <double>waits[g])
+    return best
+
+
+def room_by_quality(
+    const double[::1] quality,
+    const uint8_t[::1] accepting,
+    const uint8_t[::1] unsettled,
+    const int64_t[::1] cpu_capacity,
+    const int64_t[::1] cpu_allocated,
+    const int64_t[::1] memory_capacity,
+    const int64_t[::1] memory_allocated,
+    const int64_t[::1] residents,
+    int64_t cpu,
+    int64_t memory,
+    double least,
+    double below,
+    double later_least,
+    double later_below,
+):
+    """Which servers have room for a workload: now, and when one of their residents ends.
+
+    Args:
+        quality: (S,) of each server with its residents; the others are columns of a view.
+        cpu: Thousandths of a CPU that it gets, and bytes of ``memory``.
+        least: It takes servers of this quality and more, but ``below`` that.
+        later_least: The same of the servers that it takes later on; so ``later_below``.
 
     Returns:
-        (3, A, G) the probability that it has come free, that times its reverse, and the reverse,
-        which is above 0.
+        Whether one has room now of the servers that it takes; whether one of those that it takes
+        later; and of all residents the share at whose ends one has room, both ways. A server that
+        accepts no work or is not settled has none. Where it has room now, the others are not told.
+
+    Raises:
+        ValueError: The columns' lengths differ.
     """
-    cdef Py_ssize_t servers = over.shape[0], times = over.shape[1] - 1, a, g
-    cdef double left, stays
-    odds = np.empty((3, servers, max(times, 0)))
-    cdef double[:, :, ::1] out = odds
-    for a in range(servers):
-        for g in range(times):
-            left = max(1.0 - over[a, 0], 1e-9)
-            stays = min((1.0 - over[a, 1 + g]) / left, 1.0)
-            out[0, a, g] = 1.0 - stays
-            out[1, a, g] = out[0, a, g] * stays
-            out[2, a, g] = max(stays, 1e-12)
-    return odds
+    cdef Py_ssize_t s, servers = quality.shape[0]
+    cdef int64_t everyone = 0, useful = 0, useful_later = 0
+    cdef bint has_later = False
+    cdef double staying, then, cpu_then, memory_then
+    if not (
+        accepting.shape[0] == unsettled.shape[0] == residents.shape[0] == servers
+        and cpu_capacity.shape[0] == cpu_allocated.shape[0] == servers
+        and memory_capacity.shape[0] == memory_allocated.shape[0] == servers
+    ):
+        raise ValueError("columns of servers have different lengths")
+    for s in range(servers):
+        everyone += residents[s]
+        if not accepting[s] or unsettled[s]:
+            continue
+        if (
+            cpu_capacity[s] - cpu_allocated[s] >= cpu
+            and memory_capacity[s] - memory_allocated[s] >= memory
+        ):
+            if least <= quality[s] < below:
+                return True, False, 1.0, 1.0
+            if later_least <= quality[s] < later_below:
+                has_later = True
+        if residents[s] < 1:
+            continue
+        # One ends that holds as much, and presses as much, as the mean of its server.
+        staying = 1.0 - 1.0 / <double>residents[s]
+        if (
+            <double>cpu_capacity[s] - <double>cpu_allocated[s] * staying < <double>cpu
+            or <double>memory_capacity[s] - <double>memory_allocated[s] * staying < <double>memory
+        ):
+            continue
+        then = 1.0 - (1.0 - quality[s]) * staying
+        if least <= then < below:
+            useful += residents[s]
+        if later_least <= then < later_below:
+            useful_later += residents[s]
+    if not everyone:
+        return False, has_later, 0.0, 0.0
+    return (
+        False, has_later,
+        <double>useful / <double>everyone, <double>useful_later / <double>everyone,
+    )
+
+
+def refresh_quality(const double[:, :, ::1] levels, list rows not None, double[:, ::1] quality):
+    """Resource quality of some servers again, from the scores of their residents.
+
+    Args:
+        levels: (4, R, S) tolerated, its variance, caused, its variance; points.
+        rows: Of these servers.
+        quality: (2, S) from 0 to 1, by what is caused alone, and by what is tolerated, too.
+    """
+    cdef Py_ssize_t row, source, sources = levels.shape[1]
+    cdef double tolerated, left
+    if not sources or quality.shape[0] != 2 or levels.shape[0] != 4:
+        raise ValueError("levels are (4, R, S), and qualities (2, S)")
+    for row in rows:
+        if row < 0 or row >= levels.shape[2] or row >= quality.shape[1]:
+            raise ValueError(f"there is no row {row}")
+        tolerated = left = 0.0
+        for source in range(sources):
+            left += 100.0 - min(levels[2, source, row], 100.0)
+            tolerated += min(max(levels[0, source, row], 0.0), 100.0)
+        left /= sources
+        quality[0, row] = left / 100.0
+        quality[1, row] = (left + tolerated / sources) / 2 / 100.0
+
+
+def needed_quality(caused, tolerated, Py_ssize_t sources):
+    """The resource quality that a workload needs, from 0 to 1; sources that are unknown need none.
+
+    Args:
+        caused: Estimates of scores by source.
+        tolerated: The same; ``None`` = what is caused counts alone.
+        sources: How many there are.
+    """
+    cdef double wanted = 0.0, score
+    for each in caused.values():
+        score = each.mean
+        wanted += min(score, 100.0)
+    if tolerated is not None:
+        for each in tolerated.values():
+            score = each.mean
+            wanted += max(100.0 - score, 0.0)
+        wanted /= 2
+    return max(0.0, wanted / (100.0 * sources))

@@ -1,7 +1,53 @@
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.profile import Estimate
+
 def sample_ages(
-    placed: list[dict[str, float]], now: float, most: int
+    began: list[list[float]], now: float, most: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-def stay_odds(over: NDArray[np.float64]) -> NDArray[np.float64]: ...
+def best_switch(
+    waits: list[float],
+    own: list[float],
+    other: list[float],
+    own_quality: float,
+    other_quality: float,
+    budget: float,
+) -> float: ...
+def needed_quality(
+    caused: Mapping[SharedResource, Estimate],
+    tolerated: Mapping[SharedResource, Estimate] | None,
+    sources: int,
+) -> float: ...
+def room_by_quality(
+    quality: NDArray[np.float64],
+    accepting: NDArray[np.uint8],
+    unsettled: NDArray[np.uint8],
+    cpu_capacity: NDArray[np.int64],
+    cpu_allocated: NDArray[np.int64],
+    memory_capacity: NDArray[np.int64],
+    memory_allocated: NDArray[np.int64],
+    residents: NDArray[np.int64],
+    cpu: int,
+    memory: int,
+    least: float,
+    below: float,
+    later_least: float,
+    later_below: float,
+) -> tuple[bool, bool, float, float]: ...
+def refresh_quality(
+    levels: NDArray[np.float64], rows: list[int], quality: NDArray[np.float64]
+) -> None: ...
+
+class BusyCurve:
+    def __init__(self, times: NDArray[np.float64], shares: NDArray[np.float64]) -> None: ...
+    def releases(
+        self, began: list[list[float]], now: float, most: int, seconds: list[float]
+    ) -> Releases: ...
+
+class Releases:
+    def expected(self) -> list[float]: ...
+    def within(self, position: int) -> list[float]: ...

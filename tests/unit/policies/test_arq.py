@@ -1,6 +1,7 @@
 """ARQ: classes, slack, switching, pools and what is expected of a queue."""
 
 from dataclasses import replace
+from math import exp
 from random import Random
 from typing import Any
 
@@ -319,27 +320,37 @@ def test_settings_out_of_range_are_refused(spec: str) -> None:
 # --- equation 2 ------------------------------------------------------------------------------
 
 TIMES = np.linspace(0, 100, 101)
+NEVER = [0.0] * len(TIMES)
+
+
+def served(mean_seconds: float) -> list[float]:
+    """Probability of being served by each time."""
+    return [1 - exp(-time / mean_seconds) for time in TIMES]
+
+
+def switched(own: list[float], other: list[float], *more: Any) -> float | None:
+    return switch_after(TIMES.tolist(), own, other, *more)
 
 
 def test_where_the_lower_queue_serves_as_soon_it_is_turned_to_late() -> None:
-    alike = 1 - np.exp(-TIMES / 50)
-    late = switch_after(TIMES, alike, alike, (0.9, 0.2), 2100)
-    soon = switch_after(TIMES, alike, alike, (0.9, 0.89), 2100)
+    alike = served(50)
+    late = switched(alike, alike, (0.9, 0.2), 2100)
+    soon = switched(alike, alike, (0.9, 0.89), 2100)
     assert late is not None
     assert soon is not None
     assert late > soon > 0
 
 
 def test_a_queue_that_serves_nobody_is_left_at_once() -> None:
-    serves = 1 - np.exp(-TIMES / 50)
-    assert switch_after(TIMES, 0 * serves, serves, (0.9, 0.2), 2100) == 0
-    assert switch_after(TIMES, serves, 0 * serves, (0.9, 0.2), 2100) == pytest.approx(100)
-    assert switch_after(TIMES, 0 * serves, 0 * serves, (0.9, 0.2), 2100) is None
+    serves = served(50)
+    assert switched(NEVER, serves, (0.9, 0.2), 2100) == 0
+    assert switched(serves, NEVER, (0.9, 0.2), 2100) == pytest.approx(100)
+    assert switched(NEVER, NEVER, (0.9, 0.2), 2100) is None
 
 
 def test_the_switch_is_the_best_of_all() -> None:
-    own, other = 1 - np.exp(-TIMES / 80), 1 - np.exp(-TIMES / 10)
-    at = switch_after(TIMES, own, other, (0.9, 0.6), 2100)
+    own, other = served(80), served(10)
+    at = switched(own, other, (0.9, 0.6), 2100)
 
     def value(step: int) -> float:
         first = own[step] * 0.9 * (2100 - TIMES[step])
@@ -349,9 +360,9 @@ def test_the_switch_is_the_best_of_all() -> None:
 
 
 def test_as_printed_the_better_queue_is_waited_in() -> None:
-    own, other = 1 - np.exp(-TIMES / 80), 1 - np.exp(-TIMES / 10)
-    assert switch_after(TIMES, own, other, (0.9, 0.6), 2100, Objective.MAX) == 100
-    assert switch_after(TIMES, own, other, (0.7, 0.6), 2100, Objective.MAX) == 0
+    own, other = served(80), served(10)
+    assert switched(own, other, (0.9, 0.6), 2100, Objective.MAX) == 100
+    assert switched(own, other, (0.7, 0.6), 2100, Objective.MAX) == 0
 
 
 # --- stability -------------------------------------------------------------------------------

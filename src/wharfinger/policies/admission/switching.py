@@ -6,7 +6,7 @@ the next one until its slack is over.
 
 from enum import StrEnum
 
-from wharfinger.model.arrays import Array
+from wharfinger.native import best_switch
 
 
 class Objective(StrEnum):
@@ -19,9 +19,9 @@ class Objective(StrEnum):
 
 
 def switch_after(
-    times: Array,
-    own: Array,
-    other: Array,
+    times: list[float],
+    own: list[float],
+    other: list[float],
     qualities: tuple[float, float],
     budget_seconds: float,
     objective: Objective = Objective.EXPECTED,
@@ -39,19 +39,8 @@ def switch_after(
     Returns:
         The latest of the best times: the own queue is preferred.
     """
-    # Plain numbers: of so few, arrays would take most of a decision's time.
-    waits: list[float] = times.tolist()
-    stays, goes = own.tolist(), other.tolist()
-    slack = waits[-1]
-    if not (any(stays) or any(goes)):
+    if not (any(own) or any(other)):
         return None
     if objective is Objective.MAX:
-        return slack if qualities[0] * stays[-1] >= qualities[1] * goes[-1] else 0.0
-    later = max(budget_seconds - slack, 0.0)
-    values = [
-        served * qualities[0] * max(budget_seconds - wait, 0.0)
-        + (1 - served) * after * qualities[1] * later
-        for wait, served, after in zip(waits, stays, reversed(goes), strict=True)
-    ]
-    least = max(values) * (1 - 1e-9)
-    return max(wait for wait, value in zip(waits, values, strict=True) if value >= least)
+        return times[-1] if qualities[0] * own[-1] >= qualities[1] * other[-1] else 0.0
+    return best_switch(times, own, other, *qualities, budget_seconds)
