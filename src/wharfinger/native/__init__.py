@@ -18,12 +18,14 @@ from wharfinger.native._seats import press_residents, seat_residents, sum_losses
 from wharfinger.native._sizing import add_exceeded, first_enough, sum_drops
 from wharfinger.native._waits import (
     BusyCurve,
+    OrderedRows,
     Releases,
     best_switch,
     needed_quality,
     refresh_quality,
     room_by_quality,
     sample_ages,
+    tiers_with_room,
 )
 
 __all__ = [
@@ -35,6 +37,7 @@ __all__ = [
     "HashedServers",
     "LoadIndex",
     "Mixtures",
+    "OrderedRows",
     "Releases",
     "add_exceeded",
     "best_switch",
@@ -55,4 +58,5 @@ __all__ = [
     "sizes_within",
     "sum_drops",
     "sum_losses",
+    "tiers_with_room",
 ]

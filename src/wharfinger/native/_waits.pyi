@@ -38,6 +38,17 @@ def room_by_quality(
     later_least: float,
     later_below: float,
 ) -> tuple[bool, bool, float, float]: ...
+def tiers_with_room(
+    quality: NDArray[np.float64],
+    accepting: NDArray[np.uint8],
+    cpu_capacity: NDArray[np.int64],
+    cpu_allocated: NDArray[np.int64],
+    memory_capacity: NDArray[np.int64],
+    memory_allocated: NDArray[np.int64],
+    cpu: int,
+    memory: int,
+    bounds: list[float],
+) -> tuple[list[NDArray[np.bool_]], list[bool]]: ...
 def refresh_quality(
     levels: NDArray[np.float64], rows: list[int], quality: NDArray[np.float64]
 ) -> None: ...
@@ -47,6 +58,11 @@ class BusyCurve:
     def releases(
         self, began: list[list[float]], now: float, most: int, seconds: list[float]
     ) -> Releases: ...
+
+class OrderedRows:
+    def quantiles(
+        self, values: NDArray[np.float64], counts: NDArray[np.uint8], shares: list[float]
+    ) -> list[float]: ...
 
 class Releases:
     def expected(self) -> list[float]: ...

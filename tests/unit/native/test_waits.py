@@ -10,11 +10,13 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Estimate
 from wharfinger.native import (
     BusyCurve,
+    OrderedRows,
     best_switch,
     needed_quality,
     refresh_quality,
     room_by_quality,
     sample_ages,
+    tiers_with_room,
 )
 from wharfinger.testing.policy import make_view
 
@@ -157,3 +159,38 @@ def test_what_is_unknown_of_a_workload_needs_nothing():
     assert needed_quality(caused, None, 10) == pytest.approx(0.13)
     assert needed_quality(caused, caused, 10) == pytest.approx((130 + 70) / 2 / 1000)
     assert needed_quality({}, {}, 10) == 0
+
+
+@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 5))
+def test_tiers_of_servers_and_which_have_room(seed, servers, ranges):
+    random = Random(seed)
+    view = make_view(random, servers)
+    quality = np.array([random.choice((0.0, 0.25, 0.5, 1.0, random.random())) for _ in view.names])
+    bounds = [*sorted(random.choice((0.25, 0.5, random.random())) for _ in range(ranges)), np.inf]
+    columns = (view.accepting, view.cpu_capacity, view.cpu_allocated, view.memory_capacity,
+               view.memory_allocated)  # fmt: skip
+    tiers, has_room = tiers_with_room(quality, *columns, 500, 2**26, bounds)
+    usable = (view.accepting > 0) & (view.cpu_capacity - view.cpu_allocated >= 500)
+    usable &= view.memory_capacity - view.memory_allocated >= 2**26
+    for at, (tier, fits) in enumerate(zip(tiers, has_room, strict=True)):
+        inside = (bounds[at] <= quality) & (quality < bounds[at + 1])
+        assert tier.tolist() == inside.tolist()
+        assert fits == (inside & usable).any()
+    with pytest.raises(ValueError, match="two bounds"):
+        tiers_with_room(quality, *columns, 500, 2**26, [0.0])
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40))
+def test_quantiles_of_rows_that_change_now_and_then(seed, rows):
+    rng, ordered = np.random.default_rng(seed), OrderedRows()
+    values, counts = rng.random(rows).round(1), (rng.random(rows) < 0.7).astype(np.uint8)
+    shares = (np.arange(1, 5) / 5).tolist()
+    for changes in (0, 1, 3, rows, 0, 2):
+        at = rng.integers(0, rows, changes)
+        values[at], counts[at] = rng.random(changes).round(1), rng.random(changes) < 0.7
+        if rng.random() < 0.2:
+            rows += 1
+            values, counts = np.resize(values, rows), np.resize(counts, rows)
+        told = ordered.quantiles(values, counts, shares)
+        there = values[counts > 0]
+        assert told == (np.quantile(there, shares).tolist() if there.size else shares)

@@ -28,7 +28,7 @@ from wharfinger.model.queue_accounts import DEMAND
 from wharfinger.model.units import format_duration
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import WorkloadType
-from wharfinger.native import Releases
+from wharfinger.native import OrderedRows, Releases
 from wharfinger.policies.admission.busy_periods import (
     FEW,
     BusyFamily,
@@ -47,7 +47,7 @@ from wharfinger.policies.admission.quality import (
 )
 from wharfinger.policies.admission.stability import load_factors
 from wharfinger.policies.admission.switching import Objective, switch_after
-from wharfinger.policies.admission.waits import TakenServers, room, served
+from wharfinger.policies.admission.waits import TakenServers, room, served, tiers_by_quality
 
 ANY = "any"
 """The queue of those that may take any server: they have no slack to wait, or none left."""
@@ -157,7 +157,8 @@ class Arq(Fifo):
         if not 1 <= count <= MOST_QUEUES:
             raise InvalidInput(f"queues: {count} is not from 1 to {MOST_QUEUES}")
         self._classes = tuple(f"class-{at}" for at in range(1, count + 1)) if count > 1 else ()
-        self._equal: Sequence[float] = edges(count, Ranges.EQUAL, np.zeros(0)).tolist()
+        self._equal: list[float] = edges(count, Ranges.EQUAL, np.zeros(0)).tolist()
+        self._ordered = OrderedRows()
         self._at = {name: at for at, name in enumerate(self._classes)}
         self.queues = (ANY, *reversed(self._classes), BEST_EFFORT)
         self._takes_higher = self.settings.higher is Higher.ALWAYS
@@ -313,9 +314,7 @@ class Arq(Fifo):
         """Where the classes of servers begin."""
         if self.settings.ranges is Ranges.EQUAL:
             return self._equal
-        accepting = of_servers[cluster.accepting > 0]
-        begin: list[float] = edges(len(self._classes), self.settings.ranges, accepting).tolist()
-        return begin
+        return self._ordered.quantiles(of_servers, cluster.accepting, self._equal)
 
     def servers(self, request: Request, queue: str, view: AdmissionView) -> Sequence[Servers]:
         """Those of its class and of higher ones, as ``higher`` says."""
@@ -332,12 +331,11 @@ class Arq(Fifo):
         if self._takes_higher:
             good = of_servers >= (begin[at - 1] if at else -inf)
             return () if good.all() else (good,)
-        pools = class_of(of_servers, begin)
-        allowed = [pools == above for above in range(at, self._end_above(at, view))]
-        fits = _has_room(request, view.cluster)
-        useful = [servers for servers in allowed if (servers & fits).any()]
+        bounds = [-inf, *begin, inf][at : self._end_above(at, view) + 1]
+        tiers, has_room = tiers_by_quality(request, view.cluster, of_servers, bounds)
+        useful = [servers for servers, fits in zip(tiers, has_room, strict=True) if fits]
         # Empty would say that it may take any.
-        return useful or allowed[:1]
+        return useful or [tiers[0]]
 
     def blocks(self, reason: ReasonCode) -> bool:
         """For want of room, or of a server of its class."""
@@ -512,14 +510,6 @@ def _usual(cluster: View) -> Allocation:
     residents = max(1, int(cluster.residents.sum()))
     cpu, memory = int(cluster.cpu_allocated.sum()), int(cluster.memory_allocated.sum())
     return Allocation(cpu // residents, memory // residents)
-
-
-def _has_room(request: Request, cluster: View) -> Servers:
-    """(S,) whether what is reserved fits."""
-    need = request.reserved(cluster.capabilities)
-    cpu = cluster.cpu_capacity - cluster.cpu_allocated >= need.cpu_millicpus
-    memory = cluster.memory_capacity - cluster.memory_allocated >= need.memory_bytes
-    return np.asarray((cluster.accepting > 0) & cpu & memory)
 
 
 @dataclass(frozen=True, slots=True)

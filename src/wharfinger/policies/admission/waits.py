@@ -5,10 +5,13 @@ ends alone that should give it a place. A busy server gives one when one of its 
 what is free then suffices and its quality is high enough then.
 """
 
+from collections.abc import Sequence
+
+from wharfinger.core.seams.admission import Servers
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import Array
-from wharfinger.model.view import View
-from wharfinger.native import room_by_quality
+from wharfinger.model.view import Request, View
+from wharfinger.native import room_by_quality, tiers_with_room
 
 GIVES = 0.4
 """Share of the ends that should give it a place which do: classes of servers change, and others
@@ -46,6 +49,24 @@ def room(
         need.memory_bytes,
         *own,
         *turned,
+    )
+
+
+def tiers_by_quality(
+    request: Request, cluster: View, quality: Array, bounds: list[float]
+) -> tuple[Sequence[Servers], list[bool]]:
+    """The servers between each two qualities, and whether one there has room now."""
+    need = request.reserved(cluster.capabilities)
+    return tiers_with_room(
+        quality,
+        cluster.accepting,
+        cluster.cpu_capacity,
+        cluster.cpu_allocated,
+        cluster.memory_capacity,
+        cluster.memory_allocated,
+        need.cpu_millicpus,
+        need.memory_bytes,
+        bounds,
     )
 
 
