@@ -7,8 +7,7 @@ Called through wharfinger.native. Numbers of a queue come and go as lists: they 
 
 from libc.math cimport exp, log, sqrt, tanh
 from libc.stdint cimport int64_t, uint8_t
-from libc.stdlib cimport calloc, free
-
+from libc.stdlib cimport free, malloc
 from libc.string cimport memmove
 
 cimport cython
@@ -71,6 +70,7 @@ cdef inline double _stands_for(Py_ssize_t count, Py_ssize_t step) noexcept:
     return <double>count / <double>((count + step - 1) // step)
 
 
+@cython.final
 cdef class BusyCurve:
     """The cumulative distribution of busy periods, as a table that is read linearly.
 
@@ -89,41 +89,36 @@ cdef class BusyCurve:
         self.times, self.shares = times, shares
         self.slopes = np.append(np.diff(shares) / np.diff(times), 0.0)
 
-    def releases(self, list began, double now, Py_ssize_t most, list seconds not None):
+    def releases(self, list began not None, double now, Py_ssize_t most):
         """When servers should come free that have been busy since then.
 
         Args:
             began: Of each queue the times when its workloads got them, ascending.
             now: The time.
             most: So many of each queue are looked at, at most, each for as many of them.
-            seconds: (G,) from now on, ascending; one at least.
 
         Raises:
-            ValueError: None are to be looked at, or there is no time.
+            ValueError: None are to be looked at.
         """
-        cdef Releases made = Releases(len(seconds))
-        cdef Table table = Table(
-            &self.times[0], &self.shares[0], &self.slopes[0], self.times.shape[0] - 1
-        )
-        cdef Py_ssize_t count, step, at
-        cdef double weight, before = 1.0
+        cdef Py_ssize_t count, step, at, room = 0
+        cdef double weight
         cdef list times
         _check_most(most)
-        for at in range(made.grid):
-            made.after[at] = seconds[at]
+        for times in began:
+            room += min(len(times), most)
+        cdef Releases made = Releases(self, room)
         for times in began:
             count = len(times)
             if not count:
                 continue
             step = _step(count, most)
             weight = _stands_for(count, step)
-            if weight != before:
-                made._weigh(before)
-                before = weight
             for at in range(0, count, step):
-                made._add(&table, max(now - <double>times[at], 0.0), weight)
-        made._weigh(before)
+                made._add(max(now - <double>times[at], 0.0), weight)
         return made
+
+    cdef Table table(self) noexcept:
+        return Table(&self.times[0], &self.shares[0], &self.slopes[0], self.times.shape[0] - 1)
 
 
 cdef struct Table:
@@ -135,13 +130,13 @@ cdef struct Table:
 
 cdef inline Py_ssize_t _point(const Table* table, double seconds) noexcept:
     """The last point that is not later; -1 = all are."""
-    cdef Py_ssize_t low = -1, high = table.last + 1, middle
-    while high - low > 1:
-        middle = (low + high) // 2
-        if table.times[middle] <= seconds:
-            low = middle
-        else:
-            high = middle
+    cdef Py_ssize_t low = 0, count = table.last + 1, half
+    if table.times[0] > seconds:
+        return -1
+    while count > 1:
+        half = count // 2
+        low = low + half if table.times[low + half] <= seconds else low
+        count -= half
     return low
 
 
@@ -156,114 +151,183 @@ cdef inline double _over(const Table* table, double seconds, Py_ssize_t* point) 
     return table.slopes[at] * (seconds - table.times[at]) + table.shares[at]
 
 
+cdef struct Busy:
+    double age  # Seconds, so far.
+    double weight  # For so many it stands.
+    double per_left  # 1 over the share of busy periods that are longer than that.
+    Py_ssize_t point  # Of the table, where the age is.
+
+
+cdef struct Odds:
+    double mean  # How many have come free, and the variance of that.
+    double variance
+    double none  # The logarithm of the probability that none has.
+    double stay  # That those stay busy that are not in that yet, each for as many.
+
+
 @cython.final
 cdef class Releases:
-    """When busy servers should come free, by G times.
+    """When busy servers should come free.
 
-    That one has come free has the probability 1 - Π [1 - F(a + t)] / [1 - F(a)]: F is the
-    distribution of busy periods, a how long each has been busy.
+    That one has come free within t has the probability 1 - Π [1 - F(a + t)] / [1 - F(a)]: F is the
+    distribution of busy periods, a how long each has been busy. So does ``BusyCurve`` make it.
     """
 
-    cdef Py_ssize_t grid
-    # (G,) each: the times; how many have come free, and the variance of that; the logarithm of the
-    # probability that none has; the odds to stay busy of those that are not in that yet.
-    cdef double* after
-    cdef double* mean
-    cdef double* variance
-    cdef double* none
-    cdef double* stay
+    cdef BusyCurve curve
+    cdef Table table
+    cdef Py_ssize_t count
+    cdef Busy* busy
 
-    def __cinit__(self, Py_ssize_t grid):
-        cdef Py_ssize_t g
-        if grid < 1:
-            raise ValueError("there is no time")
-        self.grid = grid
-        self.after = <double*>calloc(5 * grid, sizeof(double))
-        if self.after == NULL:
+    def __cinit__(self, BusyCurve curve not None, Py_ssize_t room):
+        self.curve, self.table, self.count = curve, curve.table(), 0
+        self.busy = <Busy*>malloc((room + 1) * sizeof(Busy))
+        if self.busy == NULL:
             raise MemoryError
-        self.mean, self.variance = self.after + grid, self.after + 2 * grid
-        self.none, self.stay = self.after + 3 * grid, self.after + 4 * grid
-        for g in range(grid):
-            self.stay[g] = 1.0
 
     def __dealloc__(self):
-        free(self.after)
+        free(self.busy)
 
-    cdef void _add(self, const Table* table, double age, double weight) noexcept:
-        """A server that has been busy for so long, and stands for so many."""
-        cdef Py_ssize_t g, point = _point(table, age)
-        cdef double stays, per_left = 1.0 / max(1.0 - _over(table, age, &point), 1e-9)
-        for g in range(self.grid):
-            stays = min((1.0 - _over(table, age + self.after[g], &point)) * per_left, 1.0)
-            self.mean[g] += weight * (1.0 - stays)
-            self.variance[g] += weight * (1.0 - stays) * stays
-            self.stay[g] *= max(stays, 1e-12)
-        if self.stay[self.grid - 1] < 1e-200:
-            self._weigh(weight)
+    cdef void _add(self, double age, double weight) noexcept:
+        cdef Busy* busy = &self.busy[self.count]
+        busy.age, busy.weight, busy.point = age, weight, _point(&self.table, age)
+        busy.per_left = 1.0 / max(1.0 - _over(&self.table, age, &busy.point), 1e-9)
+        self.count += 1
 
-    cdef void _weigh(self, double weight) noexcept:
-        """Each of those that have been added stands for so many."""
-        cdef Py_ssize_t g
-        for g in range(self.grid):
-            if self.stay[g] < 1.0:
-                self.none[g] += weight * log(self.stay[g])
-                self.stay[g] = 1.0
+    cdef void _odds(self, const double* after, Py_ssize_t grid, Odds* odds) noexcept:
+        """Of each time; these are ascending."""
+        cdef Py_ssize_t each, g, point
+        cdef Busy* busy
+        cdef double stays, before = 1.0
+        for g in range(grid):
+            odds[g] = Odds(0.0, 0.0, 0.0, 1.0)
+        for each in range(self.count):
+            busy = &self.busy[each]
+            if busy.weight != before or odds[grid - 1].stay < 1e-200:
+                _weigh(odds, grid, before)
+                before = busy.weight
+            point = busy.point
+            for g in range(grid):
+                stays = (1.0 - _over(&self.table, busy.age + after[g], &point)) * busy.per_left
+                stays = min(stays, 1.0)
+                odds[g].mean += before * (1.0 - stays)
+                odds[g].variance += before * (1.0 - stays) * stays
+                odds[g].stay *= max(stays, 1e-12)
+        _weigh(odds, grid, before)
 
-    def expected(self):
-        """(G,) how many should have come free."""
-        cdef Py_ssize_t g
-        return [self.mean[g] for g in range(self.grid)]
+    def expected(self, list seconds not None):
+        """(G,) how many should have come free within each time; these are ascending."""
+        cdef Py_ssize_t g, grid = len(seconds)
+        cdef Odds* odds = self._told(seconds)
+        made = [odds[g].mean for g in range(grid)]
+        free(odds)
+        return made
 
-    def within(self, Py_ssize_t position):
-        """(G,) probability that so many have come free.
+    def within(self, list seconds not None, Py_ssize_t position):
+        """(G,) probability that so many have come free within each time; these are ascending.
 
         From the second on they are counted by a normal approximation.
         """
-        cdef Py_ssize_t g
-        cdef double share, deviations
-        cdef list made = []
-        for g in range(self.grid):
-            share = 1.0 - exp(self.none[g])
-            if position > 1:
-                deviations = (self.mean[g] - (position - 0.5)) / sqrt(max(self.variance[g], 1e-12))
-                share = min(share, _normal_below(deviations))
-            made.append(share)
+        cdef Py_ssize_t g, grid = len(seconds)
+        cdef Odds* odds = self._told(seconds)
+        made = [_within(&odds[g], position) for g in range(grid)]
+        free(odds)
         return made
 
+    cdef Odds* _told(self, list seconds) except NULL:
+        """The odds of each time, to be freed."""
+        cdef Py_ssize_t g, grid = len(seconds)
+        cdef Odds* odds = <Odds*>malloc((grid + 1) * sizeof(Odds))
+        cdef double* after = <double*>malloc((grid + 1) * sizeof(double))
+        try:
+            if odds == NULL or after == NULL:
+                raise MemoryError
+            for g in range(grid):
+                after[g] = seconds[g]
+            if grid:
+                self._odds(after, grid, odds)
+        except BaseException:
+            free(odds)
+            raise
+        finally:
+            free(after)
+        return odds
 
-cdef inline double _normal_below(double deviations) noexcept:
-    """As ``wharfinger.model.arrays.normal_below``."""
-    return 0.5 + 0.5 * tanh(deviations * (0.7978846 + 0.0356774 * (deviations * deviations)))
+
+cdef void _weigh(Odds* odds, Py_ssize_t grid, double weight) noexcept:
+    """Each of those that have been added stands for so many."""
+    cdef Py_ssize_t g
+    for g in range(grid):
+        if odds[g].stay < 1.0:
+            odds[g].none += weight * log(odds[g].stay)
+            odds[g].stay = 1.0
 
 
-def best_switch(
-    list waits not None, list own not None, list other not None,
-    double own_quality, double other_quality, double budget,
+cdef double _within(const Odds* odds, Py_ssize_t position) noexcept:
+    """The probability that so many have come free."""
+    cdef double deviations, share = 1.0 - exp(odds.none)
+    if position <= 1:
+        return share
+    deviations = (odds.mean - (position - 0.5)) / sqrt(max(odds.variance, 1e-12))
+    # As ``wharfinger.model.arrays.normal_below``.
+    deviations *= 0.7978846 + 0.0356774 * (deviations * deviations)
+    return min(share, 0.5 + 0.5 * tanh(deviations))
+
+
+cdef enum:
+    SWITCHES = 9
+
+
+def switch_after(
+    Releases own, Py_ssize_t own_position, Releases other, Py_ssize_t other_position,
+    double own_quality, double other_quality, double slack, double budget, bint better_alone,
 ):
-    """The latest of those times that maximize the expected quality over two waits.
+    """When to turn from one queue to another, as ``wharfinger.policies.admission.switching`` says.
 
-    As ``wharfinger.policies.admission.switching`` explains; ``budget`` is S there.
+    Nine times from 0 to ``slack`` are considered.
 
-    Raises:
-        ValueError: The lists, of one number at least, have different lengths.
+    Args:
+        own: Of the servers of the own queue; ``None`` = nothing is known. So with ``other``.
+        own_position: Of the workload in its queue; so with ``other_position``.
+        own_quality: Of the servers of its queue; so with ``other_quality``.
+        slack: Seconds that it may wait in all.
+        budget: Seconds that it may take from now on, its run included.
+        better_alone: The better of both queues is waited in, and the other not.
+
+    Returns:
+        Seconds, or ``None``: nothing is expected of either queue.
     """
-    cdef Py_ssize_t g, grid = len(waits)
-    if not grid or len(own) != grid or len(other) != grid:
-        raise ValueError("each wait needs a probability of both queues, and there must be one")
-    cdef double served, wait, value, most = 0.0, best = 0.0
-    cdef double later = max(budget - <double>waits[grid - 1], 0.0)
-    cdef list values = []
-    for g in range(grid):
-        wait, served = waits[g], own[g]
-        value = (
-            served * own_quality * max(budget - wait, 0.0)
-            + (1.0 - served) * <double>other[grid - 1 - g] * other_quality * later
+    cdef double[SWITCHES] waits, stays, goes, values
+    cdef Odds[SWITCHES] odds
+    cdef Py_ssize_t g
+    cdef bint known = False
+    cdef double later = max(budget - slack, 0.0), most = 0.0, best = 0.0
+    for g in range(SWITCHES):
+        waits[g], stays[g], goes[g] = slack * (<double>g / (SWITCHES - 1)), 0.0, 0.0
+    if own is not None:
+        own._odds(waits, SWITCHES, odds)
+        for g in range(SWITCHES):
+            stays[g] = _within(&odds[g], own_position)
+            known = known or stays[g] != 0.0
+    if other is not None:
+        if other is not own:
+            other._odds(waits, SWITCHES, odds)
+        for g in range(SWITCHES):
+            goes[g] = _within(&odds[g], other_position)
+            known = known or goes[g] != 0.0
+    if not known:
+        return None
+    if better_alone:
+        better = own_quality * stays[SWITCHES - 1] >= other_quality * goes[SWITCHES - 1]
+        return slack if better else 0.0
+    for g in range(SWITCHES):
+        values[g] = (
+            stays[g] * own_quality * max(budget - waits[g], 0.0)
+            + (1.0 - stays[g]) * goes[SWITCHES - 1 - g] * other_quality * later
         )
-        most = max(most, value)
-        values.append(value)
-    for g in range(grid):
-        if <double>values[g] >= most * (1.0 - 1e-9):
-            best = max(best, <double>waits[g])
+        most = max(most, values[g])
+    for g in range(SWITCHES):
+        if values[g] >= most * (1.0 - 1e-9):
+            best = max(best, waits[g])
     return best
 
 

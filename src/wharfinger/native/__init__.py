@@ -20,11 +20,11 @@ from wharfinger.native._waits import (
     BusyCurve,
     OrderedRows,
     Releases,
-    best_switch,
     needed_quality,
     refresh_quality,
     room_by_quality,
     sample_ages,
+    switch_after,
     tiers_with_room,
 )
 
@@ -40,7 +40,6 @@ __all__ = [
     "OrderedRows",
     "Releases",
     "add_exceeded",
-    "best_switch",
     "count_room",
     "first_enough",
     "free_on",
@@ -58,5 +57,6 @@ __all__ = [
     "sizes_within",
     "sum_drops",
     "sum_losses",
+    "switch_after",
     "tiers_with_room",
 ]

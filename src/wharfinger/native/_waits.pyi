@@ -9,14 +9,17 @@ from wharfinger.model.profile import Estimate
 def sample_ages(
     began: list[list[float]], now: float, most: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-def best_switch(
-    waits: list[float],
-    own: list[float],
-    other: list[float],
+def switch_after(
+    own: Releases | None,
+    own_position: int,
+    other: Releases | None,
+    other_position: int,
     own_quality: float,
     other_quality: float,
+    slack: float,
     budget: float,
-) -> float: ...
+    better_alone: bool,
+) -> float | None: ...
 def needed_quality(
     caused: Mapping[SharedResource, Estimate],
     tolerated: Mapping[SharedResource, Estimate] | None,
@@ -55,9 +58,7 @@ def refresh_quality(
 
 class BusyCurve:
     def __init__(self, times: NDArray[np.float64], shares: NDArray[np.float64]) -> None: ...
-    def releases(
-        self, began: list[list[float]], now: float, most: int, seconds: list[float]
-    ) -> Releases: ...
+    def releases(self, began: list[list[float]], now: float, most: int) -> Releases: ...
 
 class OrderedRows:
     def quantiles(
@@ -65,5 +66,5 @@ class OrderedRows:
     ) -> list[float]: ...
 
 class Releases:
-    def expected(self) -> list[float]: ...
-    def within(self, position: int) -> list[float]: ...
+    def expected(self, seconds: list[float]) -> list[float]: ...
+    def within(self, seconds: list[float], position: int) -> list[float]: ...

@@ -11,11 +11,11 @@ from wharfinger.model.profile import Estimate
 from wharfinger.native import (
     BusyCurve,
     OrderedRows,
-    best_switch,
     needed_quality,
     refresh_quality,
     room_by_quality,
     sample_ages,
+    switch_after,
     tiers_with_room,
 )
 from wharfinger.testing.policy import make_view
@@ -53,18 +53,20 @@ def test_when_busy_servers_come_free(seed, most, times, points):
     began = [np.sort(1000 - 150 * rng.random(count)).tolist() for count in queues]
     seconds = np.sort(rng.random(times) * 50)
     none, mean, variance = reference_releases(table, began, 990.0, most, seconds)
-    releases = BusyCurve(*table).releases(began, 990.0, most, seconds.tolist())
-    assert releases.expected() == pytest.approx(mean.tolist(), abs=1e-9)
-    assert releases.within(1) == pytest.approx((1 - none).tolist(), abs=1e-9)
+    releases = BusyCurve(*table).releases(began, 990.0, most)
+    assert releases.expected(seconds.tolist()) == pytest.approx(mean.tolist(), abs=1e-9)
+    assert releases.within(seconds.tolist(), 1) == pytest.approx((1 - none).tolist(), abs=1e-9)
     for position in (2, 7):
         deviations = (mean - (position - 0.5)) / np.sqrt(np.maximum(variance, 1e-12))
         counted = np.minimum(normal_below(deviations), 1 - none)
-        assert releases.within(position) == pytest.approx(counted.tolist(), abs=1e-9)
+        told = releases.within(seconds.tolist(), position)
+        assert told == pytest.approx(counted.tolist(), abs=1e-9)
+    assert releases.expected([]) == []
 
 
 def test_very_many_that_end_for_sure_leave_no_doubt():
     curve = BusyCurve(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-    assert curve.releases([[0.0] * 100], 0.5, 100, [10.0]).within(1) == [1.0]
+    assert curve.releases([[0.0] * 100], 0.5, 100).within([10.0], 1) == [1.0]
 
 
 def test_of_a_queue_none_can_not_be_asked_for():
@@ -72,31 +74,38 @@ def test_of_a_queue_none_can_not_be_asked_for():
         sample_ages([], 1.0, 0)
     curve = BusyCurve(np.zeros(1), np.ones(1))
     with pytest.raises(ValueError, match="0 of each"):
-        curve.releases([], 1.0, 0, [1.0])
-    with pytest.raises(ValueError, match="no time"):
-        curve.releases([], 1.0, 1, [])
+        curve.releases([], 1.0, 0)
     with pytest.raises(ValueError, match="as many shares"):
         BusyCurve(np.zeros(2), np.ones(1))
 
 
-@given(st.integers(0, 2**32), st.integers(1, 20))
-def test_the_best_time_to_turn_is_the_latest_of_the_best(seed, times):
-    rng = np.random.default_rng(seed)
-    waits, own, other = np.linspace(0, 50, times), *np.sort(rng.random((2, times)).round(1))
-    better, worse = sorted(rng.random(2), reverse=True)
-    budget = float(rng.choice([20.0, 60.0, 1000.0]))
-    later = max(budget - waits[-1], 0.0)
-    first = own * better * np.maximum(budget - waits, 0)
-    value = first + (1 - own) * other[::-1] * worse * later
-    best = waits[value >= value.max() * (1 - 1e-9)].max()
-    assert best_switch(*(each.tolist() for each in (waits, own, other)), better, worse, budget) == (
-        pytest.approx(best, abs=1e-9)
+def reference_switch(own, other, qualities, slack, budget):
+    """By equation 2 as ``policies.admission.switching`` has it."""
+    waits, (better, worse) = slack * np.arange(9) / 8, qualities
+    stays, goes = (
+        np.array(releases.within(waits.tolist(), position)) for releases, position in (own, other)
     )
+    if not (stays.any() or goes.any()):
+        return None
+    later = max(budget - slack, 0.0)
+    first = stays * better * np.maximum(budget - waits, 0)
+    value = first + (1 - stays) * goes[::-1] * worse * later
+    return float(waits[value >= value.max() * (1 - 1e-9)].max())
 
 
-def test_each_wait_has_a_probability_of_both_queues():
-    with pytest.raises(ValueError, match="both queues"):
-        best_switch([0.0, 1.0], [0.0], [0.0, 1.0], 0.9, 0.8, 10.0)
+@given(st.integers(0, 2**32), st.booleans())
+def test_the_best_time_to_turn_is_the_latest_of_the_best(seed, is_same):
+    rng = np.random.default_rng(seed)
+    table = np.sort(rng.random(20) * 100), np.sort(rng.random(20))
+    began = [np.sort(1000 - 100 * rng.random(rng.integers(1, 10))).tolist() for _ in range(2)]
+    own, other = (BusyCurve(*table).releases([each], 1000.0, 8) for each in began)
+    other = own if is_same else other
+    positions, qualities = rng.integers(1, 12, 2).tolist(), sorted(rng.random(2), reverse=True)
+    slack, budget = float(rng.random() * 60), float(rng.choice([20.0, 60.0, 1000.0]))
+    asked = own, positions[0], other, positions[1], *qualities, slack, budget
+    pairs = zip((own, other), positions, strict=True)
+    expected = reference_switch(*pairs, qualities, slack, budget)
+    assert switch_after(*asked, False) == (None if expected is None else pytest.approx(expected))
 
 
 def reference_room(quality, view, cpu, memory, own, later):

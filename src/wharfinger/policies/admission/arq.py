@@ -28,7 +28,7 @@ from wharfinger.model.queue_accounts import DEMAND
 from wharfinger.model.units import format_duration
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import WorkloadType
-from wharfinger.native import OrderedRows, Releases
+from wharfinger.native import OrderedRows, Releases, switch_after
 from wharfinger.policies.admission.busy_periods import (
     FEW,
     BusyFamily,
@@ -46,7 +46,7 @@ from wharfinger.policies.admission.quality import (
     qualities,
 )
 from wharfinger.policies.admission.stability import load_factors
-from wharfinger.policies.admission.switching import Objective, switch_after
+from wharfinger.policies.admission.switching import Objective
 from wharfinger.policies.admission.waits import TakenServers, room, served, tiers_by_quality
 
 ANY = "any"
@@ -54,10 +54,8 @@ ANY = "any"
 MOST_QUEUES = 100
 _duration = lru_cache(maxsize=4096)(format_duration)
 """Of tenths of a second, of which there are few."""
-GRID = 9
-"""Times at which a switch is considered."""
-_SHARES: list[float] = np.linspace(0.0, 1.0, GRID).tolist()
-_NEVER = [0.0] * GRID
+GRID = 72
+"""Times for which a queue's report looks at the wait."""
 AGES = 16
 """So many busy servers of a queue are looked at, each for as many of them."""
 GROWTH = 1.25
@@ -161,6 +159,7 @@ class Arq(Fifo):
         self._ordered = OrderedRows()
         self._at = {name: at for at, name in enumerate(self._classes)}
         self.queues = (ANY, *reversed(self._classes), BEST_EFFORT)
+        self._takes_better = self.settings.objective is Objective.MAX
         self._takes_higher = self.settings.higher is Higher.ALWAYS
         self._ahead = tuple(self.queues[: count - at] for at in range(count))
 
@@ -226,40 +225,38 @@ class Arq(Fifo):
     ) -> tuple[Decision, float]:
         """What is told one that waits in a class, and when it is reviewed."""
         left, before = slack.left_seconds, view.waiting.get(self._classes[at], 0)
-        after = self._switch_after(at, slack, view)
-        numbers |= {
-            "slack_seconds": left,
-            "waiting_before": float(before),
-            "switch_seconds": after,
-        }
-        message = f"{why}; {before} wait before it, {slack.why()}"
-        need = request.reserved(view.cluster.capabilities)
-        in_time = self._served(at, need, [after, left], 0, view)
-        if in_time is not None:
-            over = 1 - in_time[-1]
-            numbers["wait_over_slack_probability"] = over
-            message += f"; it should be placed by then with {1 - over:.0%}"
+        ends = self._all_ends(view)
+        after = self._switch_after(at, slack, ends, view)
+        numbers["slack_seconds"], numbers["waiting_before"] = left, float(before)
+        numbers["switch_seconds"] = after
         where = self._classes[at - 1] if at > 0 and after < left else "any server"
-        message += f"; after {_duration(round(after, 1))} it turns to {where}"
+        need, told = request.reserved(view.cluster.capabilities), ""
+        in_time = self._served(at, need, ends, [left], after, view)
+        if in_time is not None:
+            over = numbers["wait_over_slack_probability"] = 1 - in_time[0]
+            told = f"; it should be placed by then with {1 - over:.0%}"
+        message = (
+            f"{why}; {before} wait before it, {slack.why()}{told}; "
+            f"after {_duration(round(after, 1))} it turns to {where}"
+        )
         return self._decision(message, numbers), view.now + after
 
-    def _switch_after(self, at: int, slack: WaitingSlack, view: AdmissionView) -> float:
+    def _switch_after(
+        self, at: int, slack: WaitingSlack, ends: Releases | None, view: AdmissionView
+    ) -> float:
         """Seconds after which it turns to the class below, at the end of its slack to any."""
         left, count = slack.left_seconds, len(self._classes)
         if at == 0:
             return left
-        times = [left * share for share in _SHARES]
-        releases = below = self.releases(self._classes[at], times, view)
-        if not self._takes_higher:
-            below = self.releases(self._classes[at - 1], times, view)
-        position = self._position(at, view)
-        lower = view.waiting.get(self._classes[at - 1], 0)
-        lower += position if self._takes_higher else 1
-        own = releases.within(position) if releases else _NEVER
-        other = below.within(lower) if below else _NEVER
+        own, below, position = ends, ends, self._position(at, view)
+        lower = view.waiting.get(self._classes[at - 1], 0) + 1
+        if self._takes_higher:
+            lower += position - 1
+        else:
+            own, below = (self._ends_of(self._classes[each], view) for each in (at, at - 1))
         budget = left + (slack.expected_seconds or left)
         middle = ((at + 0.5) / count, (at - 0.5) / count)
-        after = switch_after(times, own, other, middle, budget, self.settings.objective)
+        after = switch_after(own, position, below, lower, *middle, left, budget, self._takes_better)
         if after is None:
             after = left / (at + 1)  # Nothing is known: each class gets its part.
         return min(max(after, LEAST_WAIT), left)
@@ -343,18 +340,23 @@ class Arq(Fifo):
 
     # --- waits ------------------------------------------------------------------------------
 
-    def releases(self, queue: str, times: list[float], view: AdmissionView) -> Releases | None:
+    def releases(self, queue: str, view: AdmissionView) -> Releases | None:
         """When servers that serve a class should come free; ``None`` = nothing is known.
 
         Where it may take servers of higher classes, too, every end counts.
         """
-        fits = _noted(view.note).fits
-        if self._takes_higher:
-            began, busy = _began(view), fits.get("")
-        else:
-            account = view.accounts.get(queue)
-            began, busy = [account.began] if account and account.began else [], _of(fits, queue)
-        return _ends(busy, began, times, view.now) if busy is not None and began else None
+        return self._all_ends(view) if self._takes_higher else self._ends_of(queue, view)
+
+    def _ends_of(self, queue: str, view: AdmissionView) -> Releases | None:
+        """When what this queue has placed should end."""
+        account = view.accounts.get(queue)
+        began = [account.began] if account and account.began else []
+        return _ends(_of(_noted(view.note).fits, queue), began, view.now)
+
+    def _all_ends(self, view: AdmissionView) -> Releases | None:
+        """When what all queues have placed should end."""
+        began = [account.began for account in view.accounts.values() if account.began]
+        return _ends(_noted(view.note).fits.get(""), began, view.now)
 
     def _position(self, at: int, view: AdmissionView) -> int:
         """Of the next one of a class.
@@ -367,52 +369,55 @@ class Arq(Fifo):
         return position
 
     def _served(
-        self, at: int, need: Allocation, times: list[float], turns: int, view: AdmissionView
+        self,
+        at: int,
+        need: Allocation,
+        ends: Releases | None,
+        times: list[float],
+        turns_after: float,
+        view: AdmissionView,
     ) -> list[float] | None:
         """Probability that one that waits in a class is placed, by time; ``None`` = unknown.
 
-        It turns to the class below at the time with the index ``turns``: from then on the ends
-        there count, and the servers that have room there now.
+        It turns to the class below ``turns_after`` so many seconds: from then on the ends there
+        count, and the servers that have room there now.
         """
-        cluster, busy, began = view.cluster, _noted(view.note).fits.get(""), _began(view)
-        of_servers = qualities(cluster, self.settings.quality)
-        if busy is None or not began or of_servers is None:
+        cluster, of_servers = view.cluster, qualities(view.cluster, self.settings.quality)
+        if ends is None or of_servers is None:
             return None
         begin = self._pools_begin(of_servers, cluster)
         own = self._taken_from(at, begin, view)
         turned = self._taken_from(at - 1, begin, view) if at > 0 else own
-        has_place, has_place_turned, share, share_turned = room(
+        has_place, turns_to_place, share, share_turned = room(
             cluster, of_servers, need, own, turned
         )
         if has_place:
             return [1.0] * len(times)
-        ends = _ends(busy, began, times, view.now).expected()
-        before_turn = ends[turns]
         before = self._position(at, view) - 1
         if not self._takes_higher:
             before += view.waiting.get(ANY, 0)
-        return [
-            1.0
-            if has_place_turned and time > times[turns]
-            else served(
-                min(end, before_turn) * share + max(end - before_turn, 0.0) * share_turned, before
-            )
-            for time, end in zip(times, ends, strict=True)
-        ]
+        (at_turn,) = ends.expected([turns_after])
+        in_time = []
+        for time, end in zip(times, ends.expected(times), strict=True):
+            before_turn = min(end, at_turn)
+            useful = before_turn * share + (end - before_turn) * share_turned
+            placed = turns_to_place and time > turns_after
+            in_time.append(1.0 if placed else served(useful, before))
+        return in_time
 
     def _taken_from(self, at: int, begin: Sequence[float], view: AdmissionView) -> TakenServers:
         """The qualities of servers that those that wait in a class may take."""
-        end = self._end_above(at, view)
         least = begin[at - 1] if at > 0 else -inf
+        if self._takes_higher:
+            return least, inf
+        end = self._end_above(at, view)
         return least, begin[end - 1] if end < len(self._classes) else inf
 
     def _end_above(self, at: int, view: AdmissionView) -> int:
-        """The first class above one whose servers are kept for those that wait for them."""
-        if not self._takes_higher:
-            for above in range(at + 1, len(self._classes)):
-                if view.waiting.get(self._classes[above], 0):
-                    return above
-        return len(self._classes)
+        """The first class above one that has those waiting for whom its servers are kept."""
+        waiting, classes = view.waiting, self._classes
+        above = (each for each in range(at + 1, len(classes)) if waiting.get(classes[each], 0))
+        return next(above, len(classes))
 
     def report(self, queue: str, view: AdmissionView) -> QueueReport:
         """Its servers, the wait of the next that comes, and its load."""
@@ -434,8 +439,9 @@ class Arq(Fifo):
         busy = _of(fits, queue)
         if busy is None:
             return report
-        times: list[float] = np.linspace(0.0, 2 * busy.median(), 8 * GRID).tolist()
-        in_time = self._served(at, _usual(cluster), times, -1, view)
+        times: list[float] = np.linspace(0.0, 2 * busy.median(), GRID).tolist()
+        ends = self._all_ends(view)
+        in_time = self._served(at, _usual(cluster), ends, times, times[-1], view)
         if in_time is None:
             return report
         reached = [
@@ -484,14 +490,11 @@ class Arq(Fifo):
         )
 
 
-def _began(view: AdmissionView) -> list[list[float]]:
-    """Of each queue with workloads that hold resources, since when they do."""
-    return [account.began for account in view.accounts.values() if account.began]
-
-
-def _ends(busy: BusyPeriods, began: list[list[float]], times: list[float], now: float) -> Releases:
-    """When what these queues have placed should end."""
-    return busy.curve.releases(began, now, max(2, AGES // len(began)), times)
+def _ends(busy: BusyPeriods | None, began: list[list[float]], now: float) -> Releases | None:
+    """When what these queues have placed should end; ``None`` = nothing is known."""
+    if busy is None or not began:
+        return None
+    return busy.curve.releases(began, now, max(2, AGES // len(began)))
 
 
 def _of(fits: dict[str, BusyPeriods], queue: str) -> BusyPeriods | None:
