@@ -155,10 +155,10 @@ class SourceTable(ContentionTable):
     def quality_columns(self, servers: int) -> QualityColumns:
         """Of every server; only those are worked out whose scores have changed."""
         self._grow(servers)
-        if self._stale:
+        if self._stale or len(self._columns.both) != servers:
             refresh_quality(self._levels, list(self._stale), self._quality)
             self._stale.clear()
-        if len(self._columns.both) != servers:
+            # Also where only rows have changed: the columns of a copy are no views of its numbers.
             self._columns = QualityColumns(self._quality[0, :servers], self._quality[1, :servers])
         return self._columns
 
