@@ -30,6 +30,7 @@ from wharfinger.core.seams.contention import (
     ContentionCost,
     ContentionTable,
     LogEstimates,
+    QualityColumns,
     Resident,
     ResidentsLoss,
     Rows,
@@ -39,7 +40,7 @@ from wharfinger.core.seams.contention import (
 from wharfinger.model.interference import YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import Request, View
-from wharfinger.native import add_exceeded, sum_drops
+from wharfinger.native import add_exceeded, refresh_quality, sum_drops
 
 SOURCES = tuple(SharedResource)
 ALONE = np.array((100.0, 0.0, 0.0, 0.0))
@@ -91,6 +92,9 @@ class SourceTable(ContentionTable):
         self._settings = settings
         self._levels = np.zeros((4, len(SOURCES), 0))
         self._is_pressed = np.zeros(0, dtype=np.bool_)
+        self._quality = np.ones((2, 0))
+        self._stale: set[int] = set()
+        self._columns = QualityColumns(self._quality[0], self._quality[1])
         self._residents = SourceResidents(
             settings.drop_at_tolerated, settings.min_score, settings.max_drop
         )
@@ -106,6 +110,7 @@ class SourceTable(ContentionTable):
             return False
         self._levels[:, :, row] = levels
         self._is_pressed[row] = bool((levels != ALONE[:, None]).any())
+        self._stale.add(row)
         return True
 
     def drop(self, row: int) -> None:
@@ -115,6 +120,7 @@ class SourceTable(ContentionTable):
             self._levels[:, :, row:-1] = self._levels[:, :, row + 1 :]
             self._levels[:, :, -1] = ALONE[:, None]
             close_up(self._is_pressed, row)
+            self._stale.update(range(row, len(self._is_pressed)))
 
     def assess(self, request: Request, view: View, confidence: float) -> Assessment:
         """By those scores of the newcomer that are known."""
@@ -146,6 +152,16 @@ class SourceTable(ContentionTable):
         unspent, variance = self._residents.unspent(servers)
         return ScoreColumns(levels[0], levels[1], levels[2], levels[3], unspent, variance)
 
+    def quality_columns(self, servers: int) -> QualityColumns:
+        """Of every server; only those are worked out whose scores have changed."""
+        self._grow(servers)
+        if self._stale or len(self._columns.both) != servers:
+            refresh_quality(self._levels, list(self._stale), self._quality)
+            self._stale.clear()
+            # Also where only rows have changed: the columns of a copy are no views of its numbers.
+            self._columns = QualityColumns(self._quality[0, :servers], self._quality[1, :servers])
+        return self._columns
+
     def _grow(self, servers: int) -> None:
         before = len(self._is_pressed)
         if servers > before:
@@ -153,6 +169,8 @@ class SourceTable(ContentionTable):
             self._levels = grown(self._levels, 4, len(SOURCES), rows)
             self._levels[:, :, before:] = ALONE[:, None, None]
             self._is_pressed = grown(self._is_pressed, rows)
+            self._quality = grown(self._quality, 2, rows, fill=1.0)
+            self._columns = QualityColumns(self._quality[0], self._quality[1])
 
 
 def _together(residents: Sequence[Resident]) -> Array:

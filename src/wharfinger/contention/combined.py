@@ -9,6 +9,7 @@ from wharfinger.contention.by_source import BySource, SourceSettings
 from wharfinger.core.seams.contention import (
     Assessment,
     ContentionTable,
+    QualityColumns,
     Resident,
     Score,
     ScoreColumns,
@@ -46,6 +47,7 @@ class CombinedTable(ContentionTable):
 
     def __init__(self, tables: Sequence[ContentionTable]) -> None:
         self._tables = tables
+        self._scored = next((table for table in tables if table.has_scores), ContentionTable())
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
         """Whether waiting workloads should be looked at for one of them."""
@@ -84,11 +86,15 @@ class CombinedTable(ContentionTable):
     @property
     def has_scores(self) -> bool:
         """Whether one has."""
-        return any(table.has_scores for table in self._tables)
+        return self._scored.has_scores
 
     def score_columns(self, servers: int) -> ScoreColumns | None:
         """Of the first that has scores."""
-        return _first(table.score_columns(servers) for table in self._tables)
+        return self._scored.score_columns(servers)
+
+    def quality_columns(self, servers: int) -> QualityColumns | None:
+        """Of the same."""
+        return self._scored.quality_columns(servers)
 
 
 def _first(answers: Iterable[_Answer | None]) -> _Answer | None:

@@ -22,7 +22,7 @@ def run_seconds(accounts: Collection[QueueAccount], now: float) -> tuple[float, 
     ended = [(account.busy_seconds, account.ended) for account in accounts if account.busy_seconds]
     if not ended:
         return ()
-    ages, running = sample_ages([account.placed for account in accounts], now, AGES)
+    ages, running = sample_ages([account.began for account in accounts], now, AGES)
     each = [np.full(len(seconds), count / len(seconds)) for seconds, count in ended]
     seconds = np.concatenate([*(newest for newest, _ in ended), ages])
     weight = np.concatenate([*each, running])

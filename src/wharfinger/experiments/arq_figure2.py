@@ -147,8 +147,10 @@ class _Watched(Simulation):
         if "switch_seconds" not in numbers:
             return  # It may take any server.
         at = int(event.queue.removeprefix("class-")) - 1
-        releases = self.arq.releases(event.queue, TIMES, self.manager.admission_view(now))
-        free = np.zeros(len(TIMES)) if releases is None else releases.within(1)
+        releases = self.arq.releases(event.queue, self.manager.admission_view(now))
+        free = np.zeros(len(TIMES))
+        if releases is not None:
+            free = np.array(releases.within(TIMES.tolist(), 1))
         predicted = numbers.get(OVER_SLACK)
         self.entries.append(ClassEntry(event.name, at, now, numbers[SLACK], predicted, free))
 

@@ -248,8 +248,8 @@ class Request:
 
         Best-effort work has no claim on CPU time; engines without fractional CPUs round up.
         """
-        reservation = self.workload.reservation
-        cpu = 0 if self.workload.best_effort else reservation.cpu_millicpus
+        reservation, best_effort = self.workload.reservation, self.workload.best_effort
+        cpu = 0 if best_effort else reservation.cpu_millicpus
         if not capabilities.fractional_cpu:
             cpu = -(-cpu // 1000) * 1000
-        return Allocation(cpu, reservation.memory_bytes, best_effort=self.workload.best_effort)
+        return Allocation(cpu, reservation.memory_bytes, best_effort)

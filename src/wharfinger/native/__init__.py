@@ -16,9 +16,20 @@ from wharfinger.native._pairs import pair_drops, pair_shortfalls
 from wharfinger.native._scan import count_room, free_on, least_loaded, next_in_turn, sizes_within
 from wharfinger.native._seats import press_residents, seat_residents, sum_losses
 from wharfinger.native._sizing import add_exceeded, first_enough, sum_drops
-from wharfinger.native._waits import sample_ages, stay_odds
+from wharfinger.native._waits import (
+    BusyCurve,
+    OrderedRows,
+    Releases,
+    needed_quality,
+    refresh_quality,
+    room_by_quality,
+    sample_ages,
+    switch_after,
+    tiers_with_room,
+)
 
 __all__ = [
+    "BusyCurve",
     "Conditional",
     "Contention",
     "EventLoop",
@@ -26,20 +37,26 @@ __all__ = [
     "HashedServers",
     "LoadIndex",
     "Mixtures",
+    "OrderedRows",
+    "Releases",
     "add_exceeded",
     "count_room",
     "first_enough",
     "free_on",
     "ibench_path",
     "least_loaded",
+    "needed_quality",
     "next_in_turn",
     "pair_drops",
     "pair_shortfalls",
     "press_residents",
+    "refresh_quality",
+    "room_by_quality",
     "sample_ages",
     "seat_residents",
     "sizes_within",
-    "stay_odds",
     "sum_drops",
     "sum_losses",
+    "switch_after",
+    "tiers_with_room",
 ]

@@ -1,7 +1,70 @@
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.profile import Estimate
+
 def sample_ages(
-    placed: list[dict[str, float]], now: float, most: int
+    began: list[list[float]], now: float, most: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-def stay_odds(over: NDArray[np.float64]) -> NDArray[np.float64]: ...
+def switch_after(
+    own: Releases | None,
+    own_position: int,
+    other: Releases | None,
+    other_position: int,
+    own_quality: float,
+    other_quality: float,
+    slack: float,
+    budget: float,
+    better_alone: bool,
+) -> float | None: ...
+def needed_quality(
+    caused: Mapping[SharedResource, Estimate],
+    tolerated: Mapping[SharedResource, Estimate] | None,
+    sources: int,
+) -> float: ...
+def room_by_quality(
+    quality: NDArray[np.float64],
+    accepting: NDArray[np.uint8],
+    unsettled: NDArray[np.uint8],
+    cpu_capacity: NDArray[np.int64],
+    cpu_allocated: NDArray[np.int64],
+    memory_capacity: NDArray[np.int64],
+    memory_allocated: NDArray[np.int64],
+    residents: NDArray[np.int64],
+    cpu: int,
+    memory: int,
+    least: float,
+    below: float,
+    later_least: float,
+    later_below: float,
+) -> tuple[bool, bool, float, float]: ...
+def tiers_with_room(
+    quality: NDArray[np.float64],
+    accepting: NDArray[np.uint8],
+    cpu_capacity: NDArray[np.int64],
+    cpu_allocated: NDArray[np.int64],
+    memory_capacity: NDArray[np.int64],
+    memory_allocated: NDArray[np.int64],
+    cpu: int,
+    memory: int,
+    bounds: list[float],
+) -> tuple[list[NDArray[np.bool_]], list[bool]]: ...
+def refresh_quality(
+    levels: NDArray[np.float64], rows: list[int], quality: NDArray[np.float64]
+) -> None: ...
+
+class BusyCurve:
+    def __init__(self, times: NDArray[np.float64], shares: NDArray[np.float64]) -> None: ...
+    def releases(self, began: list[list[float]], now: float, most: int) -> Releases: ...
+
+class OrderedRows:
+    def quantiles(
+        self, values: NDArray[np.float64], counts: NDArray[np.uint8], shares: list[float]
+    ) -> list[float]: ...
+
+class Releases:
+    def expected(self, seconds: list[float]) -> list[float]: ...
+    def within(self, seconds: list[float], position: int) -> list[float]: ...

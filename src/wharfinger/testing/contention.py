@@ -15,6 +15,7 @@ import numpy as np
 from wharfinger.core.seams.contention import (
     ContentionModel,
     ContentionTable,
+    QualityColumns,
     Resident,
 )
 from wharfinger.model.interference import SharedResource
@@ -118,9 +119,10 @@ def answers(table: ContentionTable, view: View, newcomers: Sequence[Request]) ->
 
 
 def _columns(table: ContentionTable, servers: int) -> object:
-    columns = table.score_columns(servers)
-    assert table.has_scores is (columns is not None)
-    return columns and [np.round(part, DIGITS).tolist() for part in astuple(columns)]
+    columns, quality = table.score_columns(servers), table.quality_columns(servers)
+    assert table.has_scores is (columns is not None) is (quality is not None)
+    told = (part for each in (columns, quality) if each is not None for part in astuple(each))
+    return [np.round(part, DIGITS).tolist() for part in told]
 
 
 def _assessed(table: ContentionTable, view: View, newcomer: Request) -> object:
@@ -165,6 +167,12 @@ def _check_columns(trial: _Trial, table: ContentionTable) -> None:
     columns = table.score_columns(len(trial.view.names))
     if columns is None:
         return
+    quality = table.quality_columns(len(trial.view.names))
+    assert quality is not None
+    for told, expected in zip(astuple(quality), astuple(QualityColumns.of(columns)), strict=True):
+        trial.expect(
+            np.allclose(told, expected), "its scores and the quality that they leave differ"
+        )
     for row in range(len(trial.view.names)):
         by_source = {score.source: score for score in table.scores(row)}
         for at, source in enumerate(SharedResource):

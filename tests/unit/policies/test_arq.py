@@ -18,11 +18,12 @@ from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Reservation, Target, Workload, WorkloadType
+from wharfinger.native import Releases, switch_after
 from wharfinger.policies.admission.arq import ANY, Arq, ArqSettings, Higher, ServiceOrder
+from wharfinger.policies.admission.busy_periods import BusyFamily, BusyPeriods
 from wharfinger.policies.admission.fifo import BEST_EFFORT
 from wharfinger.policies.admission.quality import QualityMeasure, Ranges, demand, qualities
 from wharfinger.policies.admission.stability import load_factors, traffic
-from wharfinger.policies.admission.switching import Objective, switch_after
 from wharfinger.policies.admission.waits import GIVES, SHAPE
 from wharfinger.policies.registry import make_policy
 from wharfinger.testing.policy import make_view
@@ -318,40 +319,55 @@ def test_settings_out_of_range_are_refused(spec: str) -> None:
 
 # --- equation 2 ------------------------------------------------------------------------------
 
-TIMES = np.linspace(0, 100, 101)
+SLACK, BUDGET = 100.0, 2100.0
+
+
+def serves(mean_seconds: float) -> Releases:
+    """A server that comes free after so long in the mean, however long it has been busy."""
+    busy = BusyPeriods(BusyFamily.EXPONENTIAL, (mean_seconds,), 100, 0.0)
+    return busy.curve.releases([[0.0]], 0.0, 1)
+
+
+def switched(
+    own: Releases | None,
+    other: Releases | None,
+    qualities: tuple[float, float],
+    *,
+    better_alone: bool = False,
+) -> float | None:
+    return switch_after(own, 1, other, 1, *qualities, SLACK, BUDGET, better_alone)
 
 
 def test_where_the_lower_queue_serves_as_soon_it_is_turned_to_late() -> None:
-    alike = 1 - np.exp(-TIMES / 50)
-    late = switch_after(TIMES, alike, alike, (0.9, 0.2), 2100)
-    soon = switch_after(TIMES, alike, alike, (0.9, 0.89), 2100)
+    alike = serves(50)
+    late = switched(alike, alike, (0.9, 0.2))
+    soon = switched(alike, alike, (0.9, 0.89))
     assert late is not None
     assert soon is not None
     assert late > soon > 0
 
 
 def test_a_queue_that_serves_nobody_is_left_at_once() -> None:
-    serves = 1 - np.exp(-TIMES / 50)
-    assert switch_after(TIMES, 0 * serves, serves, (0.9, 0.2), 2100) == 0
-    assert switch_after(TIMES, serves, 0 * serves, (0.9, 0.2), 2100) == pytest.approx(100)
-    assert switch_after(TIMES, 0 * serves, 0 * serves, (0.9, 0.2), 2100) is None
+    assert switched(None, serves(50), (0.9, 0.2)) == 0
+    assert switched(serves(50), None, (0.9, 0.2)) == SLACK
+    assert switched(None, None, (0.9, 0.2)) is None
 
 
 def test_the_switch_is_the_best_of_all() -> None:
-    own, other = 1 - np.exp(-TIMES / 80), 1 - np.exp(-TIMES / 10)
-    at = switch_after(TIMES, own, other, (0.9, 0.6), 2100)
+    own, other, waits = serves(80), serves(10), np.linspace(0, SLACK, 9).tolist()
+    served, later = own.within(waits, 1), other.within(waits, 1)
 
     def value(step: int) -> float:
-        first = own[step] * 0.9 * (2100 - TIMES[step])
-        return float(first + (1 - own[step]) * other[100 - step] * 0.6 * 2000)
+        first = served[step] * 0.9 * (BUDGET - waits[step])
+        return first + (1 - served[step]) * later[8 - step] * 0.6 * (BUDGET - SLACK)
 
-    assert at == max(range(101), key=value)
+    assert switched(own, other, (0.9, 0.6)) == waits[max(range(9), key=value)]
 
 
 def test_as_printed_the_better_queue_is_waited_in() -> None:
-    own, other = 1 - np.exp(-TIMES / 80), 1 - np.exp(-TIMES / 10)
-    assert switch_after(TIMES, own, other, (0.9, 0.6), 2100, Objective.MAX) == 100
-    assert switch_after(TIMES, own, other, (0.7, 0.6), 2100, Objective.MAX) == 0
+    own, other = serves(80), serves(10)
+    assert switched(own, other, (0.9, 0.6), better_alone=True) == SLACK
+    assert switched(own, other, (0.7, 0.6), better_alone=True) == 0
 
 
 # --- stability -------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import pytest
 from wharfinger.policies.admission.busy_periods import (
     BusyFamily,
     BusyPeriods,
-    Releases,
     fitted,
 )
 
@@ -69,19 +68,19 @@ def test_few_samples_or_a_shape_that_no_family_has_are_taken_as_they_are() -> No
 
 def test_what_is_busy_by_an_exponential_distribution_has_no_age() -> None:
     busy = BusyPeriods(BusyFamily.EXPONENTIAL, (100.0,), 100, 0.0)
-    within = np.array([0.0, 10.0, 50.0])
-    young = Releases.after(busy, [0.0, 0.0], [1.0, 1.0], within).within(1)
-    old = Releases.after(busy, [90.0], [2.0], within).within(1)
+    within = [0.0, 10.0, 50.0]
+    young = busy.curve.releases([[90.0, 90.0]], 90.0, 2).within(within, 1)
+    old = busy.curve.releases([[0.0, 0.0]], 90.0, 1).within(within, 1)
     assert young == pytest.approx([1 - exp(-2 * t / 100) for t in within], abs=0.01)
-    assert old == pytest.approx(young.tolist(), abs=0.02)
+    assert old == pytest.approx(young, abs=0.02)
 
 
 def test_the_paper_s_two_figures_fit_together() -> None:
     """ARQ figure 2: 60% of busy periods end within 2,700 s; one of many servers within 56 s."""
     busy = BusyPeriods(BusyFamily.NORMAL, (2500.0, 800.0), 1000, 0.0)
     assert busy.below(np.array([2700.0]))[0] == pytest.approx(0.6, abs=0.01)
-    ages = np.linspace(0, 4000, 40).tolist()
-    (within,) = Releases.after(busy, ages, [1.0] * 40, np.array([56.0])).within(1)
+    began = np.linspace(0, 4000, 40).tolist()
+    (within,) = busy.curve.releases([began], 4000.0, 40).within([56.0], 1)
     assert 0.5 < within < 0.95
 
 
@@ -99,7 +98,8 @@ def exactly(shares: list[float], position: int) -> float:
 def test_the_position_th_release_is_near_the_exact_one(position: int) -> None:
     busy = BusyPeriods(BusyFamily.GAMMA, (2.0, 100.0), 100, 0.0)
     ages, seconds = [0.0, 20.0, 60.0, 100.0, 200.0, 300.0, 350.0, 500.0], 120.0
-    got = float(Releases.after(busy, ages, [1.0] * 8, np.array([seconds])).within(position)[0])
+    began = [500.0 - age for age in reversed(ages)]
+    (got,) = busy.curve.releases([began], 500.0, 8).within([seconds], position)
     below = busy.below(np.array(ages))
     then = busy.below(np.array(ages) + seconds)
     shares = ((then - below) / (1 - below)).tolist()

@@ -86,6 +86,26 @@ class ScoreColumns:
 
 
 @dataclass(frozen=True, slots=True)
+class QualityColumns:
+    """(S,) resource quality of servers, from 0 to 1: the mean of what is left of each source.
+
+    Attributes:
+        caused: By what the residents cause alone.
+        both: By that, and by what they tolerate.
+    """
+
+    caused: Array
+    both: Array
+
+    @classmethod
+    def of(cls, scores: ScoreColumns) -> "QualityColumns":
+        """Of servers with these scores."""
+        left = (POINTS - np.minimum(scores.caused, POINTS)).mean(axis=0)
+        tolerated = np.clip(scores.tolerated, 0.0, POINTS).mean(axis=0)
+        return cls(left / POINTS, (left + tolerated) / 2 / POINTS)
+
+
+@dataclass(frozen=True, slots=True)
 class ContentionCost:
     """What contention would cost if a newcomer were placed, (S,) per server.
 
@@ -229,6 +249,11 @@ class ContentionTable:
         They change in place with the next ``put``.
         """
         return None
+
+    def quality_columns(self, servers: int) -> QualityColumns | None:
+        """What the scores on the first ``servers`` servers leave; as ``score_columns``."""
+        scores = self.score_columns(servers)
+        return None if scores is None else QualityColumns.of(scores)
 
 
 class ContentionModel(PolicyPart, Protocol):

@@ -6,11 +6,13 @@ diverted to lower classes, and at its end it may take any server.
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,16 +24,15 @@ from wharfinger.core.seams.verdicts import Admit, Divert
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
-from wharfinger.model.queue_accounts import DEMAND, QueueAccount
+from wharfinger.model.queue_accounts import DEMAND
 from wharfinger.model.units import format_duration
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import WorkloadType
-from wharfinger.native import sample_ages
+from wharfinger.native import OrderedRows, Releases, switch_after
 from wharfinger.policies.admission.busy_periods import (
     FEW,
     BusyFamily,
     BusyPeriods,
-    Releases,
     fitted,
 )
 from wharfinger.policies.admission.fifo import BEST_EFFORT, Fifo, FifoSettings
@@ -45,16 +46,16 @@ from wharfinger.policies.admission.quality import (
     qualities,
 )
 from wharfinger.policies.admission.stability import load_factors
-from wharfinger.policies.admission.switching import Objective, switch_after
-from wharfinger.policies.admission.waits import after_end, has_place, served, useful_share
+from wharfinger.policies.admission.switching import Objective
+from wharfinger.policies.admission.waits import TakenServers, room, served, tiers_by_quality
 
 ANY = "any"
 """The queue of those that may take any server: they have no slack to wait, or none left."""
 MOST_QUEUES = 100
-GRID = 9
-"""Times at which a switch is considered."""
-_SHARES = np.linspace(0.0, 1.0, GRID)
-_NEVER = np.zeros(GRID)
+_duration = lru_cache(maxsize=4096)(format_duration)
+"""Of tenths of a second, of which there are few."""
+GRID = 72
+"""Times for which a queue's report looks at the wait."""
 AGES = 16
 """So many busy servers of a queue are looked at, each for as many of them."""
 GROWTH = 1.25
@@ -112,19 +113,35 @@ class ArqSettings(FifoSettings):
     higher: Higher = Higher.ALWAYS
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingSlack:
+class WaitingSlack(NamedTuple):
     """How long a workload may wait.
 
     Attributes:
         left_seconds: From now on; 0 = not at all, or nothing says how long.
         expected_seconds: That it runs; ``None`` = unknown.
-        why: What bounds it, as a clause.
+        bound: What bounds it; with ``limit_seconds`` a subject, else a clause.
+        limit_seconds: That it may wait in all; ``None`` = nothing says how long.
+        waited_seconds: Of these, so far.
+        tolerance: Of its target, where that is what bounds it.
     """
 
     left_seconds: float
     expected_seconds: float | None
-    why: str
+    bound: str
+    limit_seconds: float | None = None
+    waited_seconds: float = 0.0
+    tolerance: float | None = None
+
+    def why(self) -> str:
+        """What bounds it, as a clause."""
+        if self.limit_seconds is None:
+            return self.bound
+        share = "" if self.tolerance is None else f" of {self.tolerance:.0%}"
+        limit = _duration(round(self.limit_seconds, 1))
+        why = f"{self.bound}{share} lets it wait for {limit}"
+        if self.left_seconds > LEAST_WAIT:
+            return why
+        return f"{why}, and it has waited for {_duration(round(self.waited_seconds, 1))}"
 
 
 class Arq(Fifo):
@@ -138,9 +155,13 @@ class Arq(Fifo):
         if not 1 <= count <= MOST_QUEUES:
             raise InvalidInput(f"queues: {count} is not from 1 to {MOST_QUEUES}")
         self._classes = tuple(f"class-{at}" for at in range(1, count + 1)) if count > 1 else ()
-        self._equal = edges(count, Ranges.EQUAL, np.zeros(0))
+        self._equal: list[float] = edges(count, Ranges.EQUAL, np.zeros(0)).tolist()
+        self._ordered = OrderedRows()
         self._at = {name: at for at, name in enumerate(self._classes)}
         self.queues = (ANY, *reversed(self._classes), BEST_EFFORT)
+        self._takes_better = self.settings.objective is Objective.MAX
+        self._takes_higher = self.settings.higher is Higher.ALWAYS
+        self._ahead = tuple(self.queues[: count - at] for at in range(count))
 
     # --- entry ------------------------------------------------------------------------------
 
@@ -164,11 +185,11 @@ class Arq(Fifo):
         between = self._classes_begin(view) if self._classes else None
         classification = request.classification
         if between is None or classification is None or slack.left_seconds <= LEAST_WAIT:
-            why = slack.why if between is not None and classification is not None else "no scores"
+            why = slack.why() if between is not None and classification is not None else "no scores"
             message = f"it may take any server at once: {why}"
             return Admit(self._decision(message, {"slack_seconds": slack.left_seconds}), ANY)
         needs = demand(classification, self.settings.quality)
-        at = int(class_of(needs, between))
+        at = bisect_right(between, needs)
         queue = self._classes[at]
         message = f"class {at + 1} of {len(self._classes)}: it needs {needs:.0%} of a server"
         told, review_at = self._waiting(request, at, slack, view, message, {DEMAND: needs})
@@ -181,7 +202,7 @@ class Arq(Fifo):
             return None
         slack = self._slack(request, view)
         if at == 0 or slack.left_seconds <= LEAST_WAIT:
-            message = f"it may take any server now: {slack.why}"
+            message = f"it may take any server now: {slack.why()}"
             return Divert(ANY, self._decision(message, {"slack_seconds": slack.left_seconds}))
         below, name = at - 1, self._classes[at - 1]
         message = f"no server of {queue} has come free in time: from now on it waits in {name}"
@@ -203,60 +224,62 @@ class Arq(Fifo):
         numbers: dict[str, float],
     ) -> tuple[Decision, float]:
         """What is told one that waits in a class, and when it is reviewed."""
+        left, before = slack.left_seconds, view.waiting.get(self._classes[at], 0)
+        ends = self._all_ends(view)
+        after = self._switch_after(at, slack, ends, view)
+        numbers["slack_seconds"], numbers["waiting_before"] = left, float(before)
+        numbers["switch_seconds"] = after
+        where = self._classes[at - 1] if at > 0 and after < left else "any server"
+        need, told = request.reserved(view.cluster.capabilities), ""
+        in_time = self._served(at, need, ends, [left], after, view)
+        if in_time is not None:
+            over = numbers["wait_over_slack_probability"] = 1 - in_time[0]
+            told = f"; it should be placed by then with {1 - over:.0%}"
+        message = (
+            f"{why}; {before} wait before it, {slack.why()}{told}; "
+            f"after {_duration(round(after, 1))} it turns to {where}"
+        )
+        return self._decision(message, numbers), view.now + after
+
+    def _switch_after(
+        self, at: int, slack: WaitingSlack, ends: Releases | None, view: AdmissionView
+    ) -> float:
+        """Seconds after which it turns to the class below, at the end of its slack to any."""
         left, count = slack.left_seconds, len(self._classes)
-        before = view.waiting.get(self._classes[at], 0)
-        times = left * _SHARES
-        releases = self.releases(self._classes[at], times, view)
-        own = self._free(at, before + 1, releases, view)
-        after: float | None = left
-        if at > 0:
-            if self.settings.higher is Higher.EMPTY:
-                releases = self.releases(self._classes[at - 1], times, view)
-            lower = view.waiting.get(self._classes[at - 1], 0)
-            other = self._free(at - 1, lower + 1, releases, view)
-            budget = left + (slack.expected_seconds or left)
-            middle = ((at + 0.5) / count, (at - 0.5) / count)
-            after = switch_after(times, own, other, middle, budget, self.settings.objective)
+        if at == 0:
+            return left
+        own, below, position = ends, ends, self._position(at, view)
+        lower = view.waiting.get(self._classes[at - 1], 0) + 1
+        if self._takes_higher:
+            lower += position - 1
+        else:
+            own, below = (self._ends_of(self._classes[each], view) for each in (at, at - 1))
+        budget = left + (slack.expected_seconds or left)
+        middle = ((at + 0.5) / count, (at - 0.5) / count)
+        after = switch_after(own, position, below, lower, *middle, left, budget, self._takes_better)
         if after is None:
             after = left / (at + 1)  # Nothing is known: each class gets its part.
-        after = min(max(after, LEAST_WAIT), left)
-        numbers |= {
-            "slack_seconds": left,
-            "waiting_before": float(before),
-            "switch_seconds": after,
-        }
-        message = f"{why}; {before} wait before it, {slack.why}"
-        need = request.reserved(view.cluster.capabilities)
-        in_time = self._served(at, need, np.array([left]), view, after)
-        if in_time is not None:
-            over = 1 - float(in_time[-1])
-            numbers["wait_over_slack_probability"] = over
-            message += f"; it should be placed by then with {1 - over:.0%}"
-        where = self._classes[at - 1] if at > 0 and after < left else "any server"
-        message += f"; after {format_duration(round(after, 1))} it turns to {where}"
-        return self._decision(message, numbers), view.now + after
+        return min(max(after, LEAST_WAIT), left)
 
     # --- slack ------------------------------------------------------------------------------
 
     def _slack(self, request: Request, view: AdmissionView) -> WaitingSlack:
         """What is left of tolerance · CT after waiting and profiling (equation 2's constraint)."""
         workload, waited = request.workload, max(0.0, request.waited_seconds)
+        tolerance: float | None
         expected = self._expected(request, view)
         if workload.waiting_seconds is not None:
-            limit, why = workload.waiting_seconds, "its manifest lets it wait for {}"
+            limit, bound, tolerance = workload.waiting_seconds, "its manifest", None
         elif workload.type is WorkloadType.LATENCY_CRITICAL or workload.target is None:
             return WaitingSlack(0.0, expected, "nothing says how long it may wait")
         elif expected is None:
             return WaitingSlack(0.0, None, "it is not known how long it takes")
         else:
-            limit, deadline = workload.tolerance * expected, workload.target.completion_seconds
-            why = f"its tolerance of {workload.tolerance:.0%} lets it wait for {{}}"
+            tolerance, deadline = workload.tolerance, workload.target.completion_seconds
+            limit, bound = tolerance * expected, "its tolerance"
             if deadline is not None and deadline - expected > limit:
-                limit, why = deadline - expected, "its deadline lets it wait for {}"
-        left = max(0.0, limit - waited)
-        if left <= LEAST_WAIT:
-            why += f", and it has waited for {format_duration(round(waited, 1))}"
-        return WaitingSlack(left, expected, why.format(format_duration(round(limit, 1))))
+                limit, bound, tolerance = deadline - expected, "its deadline", None
+        return WaitingSlack(max(0.0, limit - waited), expected, bound, limit, waited, tolerance)
 
     def _expected(self, request: Request, view: AdmissionView) -> float | None:
         """How long it should run; of one of which nothing is known, as long as others do."""
@@ -268,13 +291,13 @@ class Arq(Fifo):
 
     # --- pools ------------------------------------------------------------------------------
 
-    def _classes_begin(self, view: AdmissionView) -> Array | None:
+    def _classes_begin(self, view: AdmissionView) -> Sequence[float] | None:
         """Where the classes of workloads begin; ``None`` = no server's quality is known."""
         if not has_scores(view.cluster):
             return None
         begin = _noted(view.note).edges
         if self.settings.ranges is Ranges.QUANTILE and len(begin) == len(self._classes) - 1:
-            return np.array(begin)
+            return begin
         return self._equal
 
     def pools(self, cluster: View) -> NDArray[np.intp] | None:
@@ -284,11 +307,11 @@ class Arq(Fifo):
             return None
         return class_of(of_servers, self._pools_begin(of_servers, cluster))
 
-    def _pools_begin(self, of_servers: Array, cluster: View) -> Array:
+    def _pools_begin(self, of_servers: Array, cluster: View) -> Sequence[float]:
         """Where the classes of servers begin."""
         if self.settings.ranges is Ranges.EQUAL:
             return self._equal
-        return edges(len(self._classes), self.settings.ranges, of_servers[cluster.accepting > 0])
+        return self._ordered.quantiles(of_servers, cluster.accepting, self._equal)
 
     def servers(self, request: Request, queue: str, view: AdmissionView) -> Sequence[Servers]:
         """Those of its class and of higher ones, as ``higher`` says."""
@@ -298,21 +321,18 @@ class Arq(Fifo):
             return ()
         if self._slack(request, view).left_seconds <= LEAST_WAIT:
             return ()
-        pools = self.pools(view.cluster)
-        if pools is None:
+        of_servers = qualities(view.cluster, self.settings.quality)
+        if of_servers is None:
             return ()
-        if self.settings.higher is Higher.ALWAYS:
-            good = pools >= at
+        begin = self._pools_begin(of_servers, view.cluster)
+        if self._takes_higher:
+            good = of_servers >= (begin[at - 1] if at else -inf)
             return () if good.all() else (good,)
-        room = _has_room(request, view.cluster)
-        allowed = [pools == at]
-        for above in range(at + 1, len(self._classes)):
-            if view.waiting.get(self._classes[above], 0):
-                break
-            allowed.append(pools == above)
-        useful = [servers for servers in allowed if (servers & room).any()]
+        bounds = [-inf, *begin, inf][at : self._end_above(at, view) + 1]
+        tiers, has_room = tiers_by_quality(request, view.cluster, of_servers, bounds)
+        useful = [servers for servers, fits in zip(tiers, has_room, strict=True) if fits]
         # Empty would say that it may take any.
-        return useful or allowed[:1]
+        return useful or [tiers[0]]
 
     def blocks(self, reason: ReasonCode) -> bool:
         """For want of room, or of a server of its class."""
@@ -320,75 +340,84 @@ class Arq(Fifo):
 
     # --- waits ------------------------------------------------------------------------------
 
-    def releases(self, queue: str, times: Array, view: AdmissionView) -> Releases | None:
+    def releases(self, queue: str, view: AdmissionView) -> Releases | None:
         """When servers that serve a class should come free; ``None`` = nothing is known.
 
         Where it may take servers of higher classes, too, every end counts.
         """
-        fits = _noted(view.note).fits
-        if self.settings.higher is Higher.ALWAYS:
-            accounts, busy = [each for each in view.accounts.values() if each.placed], fits.get("")
-        else:
-            account = view.accounts.get(queue)
-            accounts, busy = [account] if account and account.placed else [], _of(fits, queue)
-        if not accounts or busy is None:
-            return None
-        return _ends(busy, accounts, times, view.now)
+        return self._all_ends(view) if self._takes_higher else self._ends_of(queue, view)
 
-    def _free(
-        self, at: int, position: int, releases: Releases | None, view: AdmissionView
-    ) -> Array:
-        """Probability that the one in this position of a class is served, by time.
+    def _ends_of(self, queue: str, view: AdmissionView) -> Releases | None:
+        """When what this queue has placed should end."""
+        account = view.accounts.get(queue)
+        began = [account.began] if account and account.began else []
+        return _ends(_of(_noted(view.note).fits, queue), began, view.now)
+
+    def _all_ends(self, view: AdmissionView) -> Releases | None:
+        """When what all queues have placed should end."""
+        began = [account.began for account in view.accounts.values() if account.began]
+        return _ends(_noted(view.note).fits.get(""), began, view.now)
+
+    def _position(self, at: int, view: AdmissionView) -> int:
+        """Of the next one of a class.
 
         Where it may take servers of higher classes, too, those count who are served before it.
         """
-        if releases is None:
-            return _NEVER
-        if self.settings.higher is Higher.ALWAYS:
-            for queue in self.queues[: -2 - at]:
-                position += view.waiting.get(queue, 0)
-        return releases.within(position)
+        position = view.waiting.get(self._classes[at], 0) + 1
+        if self._takes_higher:
+            position += sum([view.waiting.get(queue, 0) for queue in self._ahead[at]])
+        return position
 
     def _served(
-        self, at: int, need: Allocation, times: Array, view: AdmissionView, turns_after: float
-    ) -> Array | None:
+        self,
+        at: int,
+        need: Allocation,
+        ends: Releases | None,
+        times: list[float],
+        turns_after: float,
+        view: AdmissionView,
+    ) -> list[float] | None:
         """Probability that one that waits in a class is placed, by time; ``None`` = unknown.
 
         It turns to the class below ``turns_after`` so many seconds: from then on the ends there
         count, and the servers that have room there now.
         """
-        cluster, busy = view.cluster, _noted(view.note).fits.get("")
-        accounts = [each for each in view.accounts.values() if each.placed]
-        of_servers = qualities(cluster, self.settings.quality)
-        if busy is None or not accounts or of_servers is None:
+        cluster, of_servers = view.cluster, qualities(view.cluster, self.settings.quality)
+        if ends is None or of_servers is None:
             return None
         begin = self._pools_begin(of_servers, cluster)
-        pools, own = class_of(of_servers, begin), self._taken_from(at, view)
-        if has_place(cluster, need, own[pools]):
-            return np.ones(len(times))
-        later = class_of(after_end(of_servers, cluster), begin)
-        soon = np.minimum(times, turns_after)
-        every = _ends(busy, accounts, np.append(soon, times), view.now).mean
-        before_turn, all_ends = every[: len(times)], every[len(times) :]
-        useful = before_turn * useful_share(cluster, need, own[later])
-        turned = self._taken_from(at - 1, view) if at > 0 else own
-        useful += (all_ends - before_turn) * useful_share(cluster, need, turned[later])
-        others = self.queues[: -2 - at] if self.settings.higher is Higher.ALWAYS else (ANY,)
-        before = sum(view.waiting.get(name, 0) for name in {*others, self._classes[at]})
-        in_time = served(useful, before)
-        if at > 0 and has_place(cluster, need, turned[pools]):
-            in_time[times > turns_after] = 1.0
+        own = self._taken_from(at, begin, view)
+        turned = self._taken_from(at - 1, begin, view) if at > 0 else own
+        has_place, turns_to_place, share, share_turned = room(
+            cluster, of_servers, need, own, turned
+        )
+        if has_place:
+            return [1.0] * len(times)
+        before = self._position(at, view) - 1
+        if not self._takes_higher:
+            before += view.waiting.get(ANY, 0)
+        (at_turn,) = ends.expected([turns_after])
+        in_time = []
+        for time, end in zip(times, ends.expected(times), strict=True):
+            before_turn = min(end, at_turn)
+            useful = before_turn * share + (end - before_turn) * share_turned
+            placed = turns_to_place and time > turns_after
+            in_time.append(1.0 if placed else served(useful, before))
         return in_time
 
-    def _taken_from(self, at: int, view: AdmissionView) -> NDArray[np.bool_]:
-        """(C,) whether those that wait in a class may take servers of each class."""
-        allowed = np.arange(len(self._classes)) >= at
-        if self.settings.higher is Higher.EMPTY:
-            for above in range(at + 1, len(self._classes)):
-                if view.waiting.get(self._classes[above], 0):
-                    allowed[above:] = False
-                    break
-        return allowed
+    def _taken_from(self, at: int, begin: Sequence[float], view: AdmissionView) -> TakenServers:
+        """The qualities of servers that those that wait in a class may take."""
+        least = begin[at - 1] if at > 0 else -inf
+        if self._takes_higher:
+            return least, inf
+        end = self._end_above(at, view)
+        return least, begin[end - 1] if end < len(self._classes) else inf
+
+    def _end_above(self, at: int, view: AdmissionView) -> int:
+        """The first class above one that has those waiting for whom its servers are kept."""
+        waiting, classes = view.waiting, self._classes
+        above = (each for each in range(at + 1, len(classes)) if waiting.get(classes[each], 0))
+        return next(above, len(classes))
 
     def report(self, queue: str, view: AdmissionView) -> QueueReport:
         """Its servers, the wait of the next that comes, and its load."""
@@ -400,7 +429,7 @@ class Arq(Fifo):
         mine = (pools == at) & (cluster.accepting > 0)
         free = int((mine & (cluster.cpu_allocated < cluster.cpu_capacity)).sum())
         holds = {
-            name: max(1, int((pools == row).sum()), len(view.accounts[name].placed))
+            name: max(1, int((pools == row).sum()), len(view.accounts[name].began))
             for name, row in self._at.items()
             if name in view.accounts
         }
@@ -410,8 +439,9 @@ class Arq(Fifo):
         busy = _of(fits, queue)
         if busy is None:
             return report
-        times = np.linspace(0.0, 2 * busy.median(), 8 * GRID)
-        in_time = self._served(at, _usual(cluster), times, view, times[-1])
+        times: list[float] = np.linspace(0.0, 2 * busy.median(), GRID).tolist()
+        ends = self._all_ends(view)
+        in_time = self._served(at, _usual(cluster), ends, times, times[-1], view)
         if in_time is None:
             return report
         reached = [
@@ -460,12 +490,11 @@ class Arq(Fifo):
         )
 
 
-def _ends(
-    busy: BusyPeriods, accounts: Sequence[QueueAccount], times: Array, now: float
-) -> Releases:
-    """When what these queues have placed should end."""
-    placed, most = [each.placed for each in accounts], max(2, AGES // len(accounts))
-    return Releases.after(busy, *sample_ages(placed, now, most), times)
+def _ends(busy: BusyPeriods | None, began: list[list[float]], now: float) -> Releases | None:
+    """When what these queues have placed should end; ``None`` = nothing is known."""
+    if busy is None or not began:
+        return None
+    return busy.curve.releases(began, now, max(2, AGES // len(began)))
 
 
 def _of(fits: dict[str, BusyPeriods], queue: str) -> BusyPeriods | None:
@@ -484,14 +513,6 @@ def _usual(cluster: View) -> Allocation:
     residents = max(1, int(cluster.residents.sum()))
     cpu, memory = int(cluster.cpu_allocated.sum()), int(cluster.memory_allocated.sum())
     return Allocation(cpu // residents, memory // residents)
-
-
-def _has_room(request: Request, cluster: View) -> Servers:
-    """(S,) whether what is reserved fits."""
-    need = request.reserved(cluster.capabilities)
-    cpu = cluster.cpu_capacity - cluster.cpu_allocated >= need.cpu_millicpus
-    memory = cluster.memory_capacity - cluster.memory_allocated >= need.memory_bytes
-    return np.asarray((cluster.accepting > 0) & cpu & memory)
 
 
 @dataclass(frozen=True, slots=True)

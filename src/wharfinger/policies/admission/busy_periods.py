@@ -9,13 +9,13 @@ the same from the parameters alone.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import exp, lgamma, log, pi, sqrt
 
 import numpy as np
 
 from wharfinger.model.arrays import Array, normal_below
-from wharfinger.native import stay_odds
+from wharfinger.native import BusyCurve
 
 LEAST_SECONDS = 1e-3
 """Shorter busy periods count as this long."""
@@ -42,7 +42,7 @@ class BusyFamily(StrEnum):
     """The samples' own quantiles."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BusyPeriods:
     """A distribution of busy periods.
 
@@ -57,6 +57,11 @@ class BusyPeriods:
     parameters: tuple[float, ...]
     samples: int
     distance: float
+
+    @cached_property
+    def curve(self) -> BusyCurve:
+        """As decisions ask it."""
+        return BusyCurve(*_table(self.family, self.parameters))
 
     def below(self, seconds: Array) -> Array:
         """Share of busy periods that are over after so long."""
@@ -98,46 +103,6 @@ def fitted(busy_seconds: Sequence[float]) -> BusyPeriods:
     if distance > KOLMOGOROV / sqrt(count):
         return empirical
     return BusyPeriods(family, parameters, count, distance)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Releases:
-    """When busy servers should come free: (G,) by time.
-
-    Attributes:
-        first: Probability that one has: 1 - Π [1 - F(a + t)] / [1 - F(a)].
-        mean: How many have, and the standard deviation of that.
-    """
-
-    first: Array
-    mean: Array
-    std: Array
-
-    @classmethod
-    def after(
-        cls,
-        busy: BusyPeriods,
-        ages: Sequence[float] | Array,
-        stands_for: Sequence[float] | Array,
-        seconds: Array,
-    ) -> "Releases":
-        """After each time; ``ages`` are how long servers have been busy, each for so many."""
-        weight = np.asarray(stands_for, dtype=np.float64)
-        age = np.asarray(ages, dtype=np.float64)[:, None]
-        after = np.concatenate(([0.0], seconds))
-        released, doubt, stays = stay_odds(busy.below(age + after))
-        first = 1.0 - np.exp(weight @ np.log(stays))
-        return cls(first, weight @ released, np.sqrt(np.maximum(weight @ doubt, 1e-12)))
-
-    def within(self, position: int) -> Array:
-        """(G,) probability that so many have come free.
-
-        From the second on they are counted by a normal approximation.
-        """
-        if position <= 1:
-            return self.first
-        deviations = (self.mean - (position - 0.5)) / self.std
-        return np.asarray(np.minimum(normal_below(deviations), self.first))
 
 
 def _closed_forms(seconds: Array) -> list[tuple[float, BusyFamily, tuple[float, ...]]]:

@@ -4,6 +4,7 @@ Source: ARQ, equation 1, with the interference that is tolerated as well as that
 (dissertation 6.3.1 defines a workload's by the one, a server's by the other).
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -13,9 +14,9 @@ from wharfinger.core.seams.contention import Array
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Classification
 from wharfinger.model.view import View
+from wharfinger.native import needed_quality
 
-FULL = 100.0
-"""The highest score."""
+SOURCES = len(SharedResource)
 
 
 class QualityMeasure(StrEnum):
@@ -38,14 +39,8 @@ class Ranges(StrEnum):
 
 def demand(classification: Classification, measure: QualityMeasure) -> float:
     """The quality that a workload needs, from 0 to 1; sources that are unknown need none."""
-    wanted = 0.0
-    for each in classification.caused.values():
-        wanted += each.mean if each.mean < FULL else FULL
-    if measure is QualityMeasure.BOTH:
-        for each in classification.tolerated.values():
-            wanted += FULL - each.mean if each.mean < FULL else 0.0
-        wanted /= 2
-    return max(0.0, wanted / (FULL * len(SharedResource)))
+    tolerated = classification.tolerated if measure is QualityMeasure.BOTH else None
+    return needed_quality(classification.caused, tolerated, SOURCES)
 
 
 def has_scores(view: View) -> bool:
@@ -55,14 +50,12 @@ def has_scores(view: View) -> bool:
 
 def qualities(view: View, measure: QualityMeasure) -> Array | None:
     """(S,) of each server with its residents, from 0 to 1; ``None`` = no scores are known."""
-    servers = len(view.names)
-    scores = None if view.contention is None else view.contention.score_columns(servers)
-    if scores is None:
+    if view.contention is None:
         return None
-    left = (FULL - np.minimum(scores.caused, FULL)).mean(axis=0)
-    if measure is QualityMeasure.BOTH:
-        left = (left + np.clip(scores.tolerated, 0.0, FULL).mean(axis=0)) / 2
-    return np.asarray(left / FULL)
+    columns = view.contention.quality_columns(len(view.names))
+    if columns is None:
+        return None
+    return columns.both if measure is QualityMeasure.BOTH else columns.caused
 
 
 def edges(queues: int, ranges: Ranges, found: Array) -> Array:
@@ -79,10 +72,10 @@ def edges(queues: int, ranges: Ranges, found: Array) -> Array:
     return np.quantile(found, inner)
 
 
-def class_of(quality: Array | float, between: Array) -> NDArray[np.intp]:
-    """The range in which each quality lies: 0 is the lowest.
+def class_of(quality: Array, between: Sequence[float]) -> NDArray[np.intp]:
+    """(S,) the range in which each quality lies: 0 is the lowest.
 
-    >>> class_of(np.array([0.0, 0.25, 1.0]), np.array([0.25, 0.5, 0.75])).tolist()
+    >>> class_of(np.array([0.0, 0.25, 1.0]), [0.25, 0.5, 0.75]).tolist()
     [0, 1, 3]
     """
-    return np.asarray(between.searchsorted(quality, side="right"))
+    return np.asarray(np.searchsorted(between, quality, side="right"))
