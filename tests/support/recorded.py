@@ -208,12 +208,12 @@ SIMULATED = _specs(
     RunSpec("quasar-stateful", "feedback", seed=1, servers=10, workloads=12),
     RunSpec("quasar-webserver-flat", "sparrow", seed=1, servers=10, workloads=20),
     RunSpec("paragon-local-phases", "quasar", seed=5, servers=40, workloads=8),
-    RunSpec("quasar-ec2", "quasar", seed=1, servers=12, workloads=12),
+    RunSpec("quasar-ec2-light", "quasar", seed=1, servers=12, workloads=12),
     RunSpec("paragon-ec2-low", "quasar", seed=2, servers=10, workloads=5),
     RunSpec(RACK, "quasar", seed=4, servers=6, workloads=14, regime="contended"),
 )
 SLOW = (
-    "quasar-ec2-quasar-1",
+    "quasar-ec2-light-quasar-1",
     "paragon-ec2-low-quasar-2",
     "rack-quasar-4",
     "paragon-local-phases-quasar-5",

@@ -92,7 +92,7 @@ PARAGON_FIGURE2 = RunExperiment(
 
 # --- all of the papers' scenarios -----------------------------------------------------------
 
-SERVICES = ("quasar-ec2", "quasar-stateful", "*webserver*")
+SERVICES = ("quasar-ec2*", "quasar-stateful", "*webserver*")
 """Scenarios with services, which autoscale scales."""
 
 PAPERS_SCENARIOS = RunExperiment(

@@ -49,6 +49,7 @@ from wharfinger.simulator.results.report import (
     summarise,
 )
 from wharfinger.simulator.results.series import Recorder
+from wharfinger.simulator.results.steady import steady_window
 from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
@@ -264,6 +265,7 @@ class Simulation:
                 keeps_work=setup.costs.keeps_work,
             ),
         )
+        self.cluster.ledger.steady = steady_window(setup.jobs)
         if spec.series:
             self.cluster.ledger.recorder = Recorder()
             for machine in self.cluster.machines.values():

@@ -30,7 +30,7 @@ def test_every_regime_is_run_unless_one_is_named():
 
 def test_every_scenario_of_a_paper_is_run_with_the_oracle_first():
     cases = PAPERS_SCENARIOS.cases(FEW)
-    assert len(cases) == 16
+    assert len(cases) == 17
     policies_in = PAPERS_SCENARIOS.policies_in
     for case in cases:
         assert policies_in(case.scenario)[0] == "oracle"

@@ -202,7 +202,7 @@ def test_a_newcomer_takes_its_cpus_from_a_source():
 
 
 def test_a_copy_of_a_service_waits_as_the_service_does():
-    setup = build(load_scenario("quasar-ec2"), 0, workloads=60)
+    setup = build(load_scenario("quasar-ec2-light"), 0, workloads=60)
     web = next(job for job in setup.jobs if job.application == "webserver")
     loop = EventLoop()
     cluster = SimulatedCluster(

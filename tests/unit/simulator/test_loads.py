@@ -5,6 +5,7 @@ from math import inf
 import pytest
 
 from wharfinger.errors import InvalidInput
+from wharfinger.simulator.scenario.jobs import Load
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape, make_load
 
 PERIODIC = {"base_per_second": 100.0, "peak_per_second": 300.0, "period_seconds": 2400.0}
@@ -60,3 +61,22 @@ def test_a_life_without_end_has_a_load_with_one():
 def test_what_contradicts_itself_is_refused(wrong: dict):
     with pytest.raises(InvalidInput):
         LoadModel(**wrong)
+
+
+def test_queries_between_two_moments_are_counted():
+    load = Load((0.0, 10.0, 20.0), (5.0, 50.0, 1.0))
+    assert load.total(0.0, 10.0) == 50.0
+    assert load.total(8.0, 22.0) == 2 * 5 + 10 * 50 + 2 * 1
+    assert load.total(30.0, 31.0) == 1.0
+    assert load.mean(20.0) == (50 + 500) / 20
+    assert load.capped(20.0).total(0.0, 30.0) == 50 + 200 + 10
+
+
+def test_minutes_after_a_rise_end_at_the_next():
+    load = Load((0.0, 10.0, 200.0, 300.0, 5000.0), (10.0, 15.0, 22.0, 33.0, 0.0))
+    # From 15 to 22 is less than half more.
+    assert load.after_rises() == ((10.0, 300.0), (300.0, 900.0))
+
+
+def test_a_load_that_stays_at_nothing_does_not_rise():
+    assert Load((0.0, 10.0, 20.0), (0.0, 0.0, 1.0)).after_rises() == ((20.0, 620.0),)

@@ -7,6 +7,7 @@ import pytest
 
 from wharfinger.errors import InvalidInput
 from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.results.steady import steady_window
 from wharfinger.simulator.run import RunSpec, prepare, run
 from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.scenario_files import (
@@ -115,7 +116,7 @@ def test_a_job_with_phases_alone_on_the_best_platform_loses_nothing_but_its_star
 
 
 def test_the_training_set_has_some_of_each_pool():
-    setup = build(load_scenario("quasar-ec2"), 0)
+    setup = build(load_scenario("quasar-ec2-light"), 0)
     assert 20 <= len(setup.training) <= 36
     kinds = {name.rstrip("0123456789").rstrip("-") for name in setup.training}
     assert {"hadoop", "spark", "storm", "memcached", "webserver", "cassandra", "mix", "io"} <= kinds
@@ -193,11 +194,25 @@ def test_a_pool_does_not_hang_on_who_draws_before_it():
 
 @pytest.mark.slow
 def test_quasar_learns_from_the_training_set_and_places_by_scores():
-    simulation = prepare(RunSpec("quasar-ec2", "quasar", servers=28, workloads=60))
+    simulation = prepare(RunSpec("quasar-ec2-light", "quasar", servers=28, workloads=60))
     outcome = simulation.run()
-    baseline = run(RunSpec("quasar-ec2", "least-loaded", servers=28, workloads=60))
+    baseline = run(RunSpec("quasar-ec2-light", "least-loaded", servers=28, workloads=60))
     assert outcome.summary["qos_kept_fraction"] > baseline.summary["qos_kept_fraction"] - 0.2
     records = [simulation.manager.find(job.name) for job in simulation.setup.jobs]
     scored = [r for r in records if r.classification and r.classification.tolerated]
     assert len(scored) > len(records) / 2
     assert all(0 <= e.mean <= 100 for r in scored for e in r.classification.caused.values())
+
+
+@pytest.mark.long
+def test_the_oracle_fills_quasars_large_cluster_for_hours():
+    summary = run(RunSpec("quasar-ec2", "oracle", seed=1)).summary
+    assert 0.85 <= summary["allocated_cpu_steady_mean"] <= 0.95
+    assert 20_000 < summary["makespan_seconds"] < 40_000
+
+
+@pytest.mark.parametrize(("name", "seconds"), [("quasar-ec2", 9_000), ("quasar-ec2-light", 600)])
+def test_the_steady_state_of_quasars_large_cluster_begins_before_the_last_comes(name, seconds):
+    begins, ends = steady_window(build(load_scenario(name), 0).jobs)
+    assert 600 < begins < 1_200
+    assert ends - begins > seconds

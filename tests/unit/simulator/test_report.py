@@ -1,8 +1,12 @@
 """What a run's numbers mean."""
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from tests.support.simulations import Crowded, batch_job, servers, service_job
+from wharfinger.simulator.results.steady import steady_window
 from wharfinger.simulator.run import RunSpec, Simulation
 from wharfinger.simulator.scenario.jobs import Load
 from wharfinger.simulator.scenario.setup import Costs, Faults, Outage, Setup
@@ -118,3 +122,90 @@ def test_a_run_that_is_cut_short_is_measured_as_far_as_it_went() -> None:
     assert outcome.summary["energy_relative"] == pytest.approx(
         (0.5 * 4 * 150 + 0.5 * (148 + 48)) / (4 * 150)
     )
+
+
+def test_requests_are_counted_as_answered_and_in_the_bound() -> None:
+    # One CPU answers 100 a second, 77 of them within 200 ms in 99 of 100 cases (M/M/1).
+    held = 100 - math.log(100) / 0.2
+    outcome = run(service_job("web", 0.0, 42.0, Load((0.0, 22.0), (50.0, 150.0))))
+    (fate,) = outcome.fates
+    assert (fate.requests, fate.requests_after_rises) == (22 * 50 + 20 * 150, 20 * 150)
+    # It starts after two seconds.
+    assert fate.answered == pytest.approx(20 * 50 + 20 * 100)
+    assert fate.in_bound == pytest.approx(20 * 50 + 20 * held)
+    summary = outcome.summary
+    assert summary["requests_in_bound_fraction"] == pytest.approx(fate.in_bound / 4100)
+    assert summary["requests_in_bound_after_rise_fraction"] == pytest.approx(held / 150)
+    assert summary["throughput_kept_mean"] == pytest.approx(3000 / 4100)
+    assert summary["throughput_kept_after_rise_mean"] == pytest.approx(100 / 150)
+
+
+def test_throughput_is_a_mean_over_services_and_requests_are_added_up() -> None:
+    jobs = [service_job("a", 0.0, 42.0, Load((0.0,), (50.0,)))]
+    jobs += [service_job("b", 0.0, 42.0, Load((0.0,), (10.0,)), cpu=64000)]
+    summary = run(*jobs).summary
+    assert summary["requests_in_bound_fraction"] == pytest.approx(40 * 50 / (42 * 60))
+    assert summary["throughput_kept_mean"] == pytest.approx((40 / 42 + 0) / 2)
+
+
+def test_a_target_says_how_many_requests_count() -> None:
+    job = service_job("web", 0.0, 42.0, Load((0.0, 22.0), (40.0, 150.0)))
+    target = replace(job.workload.target, throughput_per_second=60.0)
+    (fate,) = run(replace(job, workload=replace(job.workload, target=target))).fates
+    assert (fate.requests, fate.requests_after_rises) == (22 * 40 + 20 * 60, 20 * 60)
+    assert fate.answered == fate.in_bound == pytest.approx(20 * 40 + 20 * 60)
+
+
+def test_without_services_no_requests_are_told() -> None:
+    summary = run(batch_job("a", work=10)).summary
+    for key in ("requests_in_bound_fraction", "throughput_kept_mean"):
+        assert summary[key] is None
+    flat = run(service_job("web", 0.0, 42.0, Load((0.0,), (50.0,)))).summary
+    assert flat["requests_in_bound_after_rise_fraction"] is None
+
+
+def test_overhead_is_time_without_work_that_counts() -> None:
+    jobs = [batch_job("a", work=10), service_job("web", 0.0, 40.0, Load((0.0,), (50.0,)))]
+    outcome = run(*jobs, batch_job("huge", cpu=64000))
+    shares = {fate.name: fate.overhead for fate in outcome.fates}
+    # Two seconds to start; a neighbour slows the work, which is no overhead.
+    (ended,) = [fate.ended_at for fate in outcome.fates if fate.name == "a"]
+    assert shares == {"a": pytest.approx(2 / ended), "web": pytest.approx(2 / 40), "huge": 1.0}
+    mean = outcome.summary["overhead_fraction_mean"]
+    assert mean == pytest.approx(sum(shares.values()) / 3)
+
+
+def test_the_steady_state_is_while_most_cpu_is_wanted() -> None:
+    # Each is wanted for twice its work and ten seconds: 30 s of one CPU, 20 s of three.
+    jobs = [batch_job("a", 0.0, 10.0), batch_job("b", 5.0, 15.0, 3000)]
+    assert steady_window(jobs) == (5.0, 25.0)
+    # Four fifths of the most are enough.
+    jobs += [batch_job("c", 8.0, 1.0)]
+    assert steady_window(jobs) == (5.0, 25.0)
+    # Best-effort work wants nothing; a service is wanted for its life.
+    jobs = [batch_job("f", best_effort=True), service_job("s", 3.0, 50.0, Load((0.0,), (1.0,)))]
+    assert steady_window(jobs) == (3.0, 53.0)
+
+
+def test_the_steady_state_is_summed_apart() -> None:
+    # Wanted: a from 0 to 130, b from 20 to 54; so from 20 to 54 both.
+    jobs = [batch_job("a", 0.0, 60.0), batch_job("b", 20.0, 12.0)]
+    assert steady_window(jobs) == (20.0, 54.0)
+    summary = run(*jobs).summary
+    # Of four CPUs: a all the time, b from its start at 22 for 12 / .9 s.
+    used = (34 + 12 / 0.9) / (34 * 4)
+    assert summary["utilization_cpu_steady_mean"] == pytest.approx(used)
+    assert summary["allocated_cpu_steady_mean"] == pytest.approx(used)
+    assert summary["allocated_over_used_mean"] == pytest.approx(1.0)
+
+
+def test_what_is_allocated_and_not_used_is_told() -> None:
+    # Half of its CPU does something: it is asked for 50 of the 100 a second that it could answer.
+    summary = run(service_job("web", 0.0, 40.0, Load((0.0,), (50.0,)))).summary
+    assert summary["allocated_cpu_steady_mean"] == pytest.approx(38 / (40 * 4))
+    assert summary["allocated_over_used_mean"] == pytest.approx(2.0)
+
+
+def test_work_on_what_nobody_is_allocated_has_no_share_of_it() -> None:
+    summary = run(batch_job("a"), batch_job("f", best_effort=True)).summary
+    assert summary["allocated_over_used_mean"] is None

@@ -11,7 +11,10 @@ from wharfinger.simulator.results.series import Recorder
 
 
 class Sums(NamedTuple):
-    """Levels times seconds; CPU in thousandths; ``most_*`` until most workloads had ended."""
+    """Levels times seconds; CPU in thousandths.
+
+    ``most_*`` until most workloads had ended, ``steady_*`` in the steady state.
+    """
 
     capacity: float = 0.0
     allocated: float = 0.0
@@ -19,6 +22,9 @@ class Sums(NamedTuple):
     busy: float = 0.0
     most_capacity: float = 0.0
     most_used: float = 0.0
+    steady_capacity: float = 0.0
+    steady_allocated: float = 0.0
+    steady_used: float = 0.0
 
 
 _NOTHING = Sums()
@@ -31,6 +37,7 @@ class Ledger:
     Attributes:
         present: How many starts, runs and profiling plans are under way.
         marked: Sums up to the last ``mark``: what comes after the last end does not count.
+        steady: From when to when the cluster is in its steady state.
     """
 
     present: int = 0
@@ -42,19 +49,27 @@ class Ledger:
     sums: Sums = _NOTHING
     marked: Sums = _NOTHING
     recorder: Recorder | None = None
+    steady: tuple[float, float] = (0.0, 0.0)
 
     def advance(self, now: float) -> None:
         """Add up to now."""
-        seconds = now - self.since
+        since, seconds = self.since, now - self.since
         if seconds > 0:
             self.since = now
-            capacity, allocated, used, busy, *most = self.sums
+            capacity, allocated, used, busy, most_capacity, most_used, *steady = self.sums
+            begins, ends = self.steady
+            if since < ends and now > begins:
+                within = min(now, ends) - max(since, begins)
+                levels = self.capacity, self.allocated, self.used
+                steady = [sum_ + level * within for sum_, level in zip(steady, levels, strict=True)]
             self.sums = Sums(
                 capacity + self.capacity * seconds,
                 allocated + self.allocated * seconds,
                 used + self.used * seconds,
                 busy + self.busy * seconds,
-                *most,
+                most_capacity,
+                most_used,
+                *steady,
             )
 
     def begin(self, now: float) -> None:

@@ -155,6 +155,10 @@ class Account:
         ideal_seconds: The same alone on its best platform.
         kept_seconds: Of a service: time, weighed by what it could answer over what it was asked.
         kept_alone_seconds: The same without co-runners; ``kept_most_seconds`` with whole servers.
+        answered: Of a service: requests that it answered, of those that its target has it answer.
+        in_bound: Those that it could answer within its bound.
+        after_rises: Of a service: the minutes after its load rises, from when to when; what came in
+            them is in ``answered_after_rises`` and ``in_bound_after_rises``, too.
     """
 
     job: Job
@@ -174,6 +178,15 @@ class Account:
     kept_seconds: float = 0.0
     kept_alone_seconds: float = 0.0
     kept_most_seconds: float = 0.0
+    answered: float = 0.0
+    in_bound: float = 0.0
+    answered_after_rises: float = 0.0
+    in_bound_after_rises: float = 0.0
+    after_rises: tuple[tuple[float, float], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        rises, at = self.job.load.after_rises() if self.job.load else (), self.submitted_at
+        self.after_rises = tuple((at + since, at + until) for since, until in rises)
 
     def restart(self) -> None:
         """Lose what was done so far; what a service has answered stays."""
@@ -190,6 +203,7 @@ class Account:
             self.kept_seconds += run.kept * seconds
             self.kept_alone_seconds += run.kept_alone * seconds
             self.kept_most_seconds += run.kept_most * seconds
+            self._count(run, seconds)
             if self.recorder is not None:
                 self.recorder.ran(self.job.name, run.since, seconds, run.kept)
                 latency = service_values(run)[Quantity.LATENCY]
@@ -207,6 +221,16 @@ class Account:
             best = self.best[run.phase]
             self.ideal_seconds += work / best if best > 0 else seconds
 
+    def _count(self, run: "SimulatedRun", seconds: float) -> None:
+        since, until, asked = run.since, run.since + seconds, run.asked_per_second
+        self.answered += run.answered * asked * seconds
+        self.in_bound += run.kept * asked * seconds
+        for begins, ends in self.after_rises:
+            if since < ends and until > begins:
+                within = min(until, ends) - max(since, begins)
+                self.answered_after_rises += run.answered * asked * within
+                self.in_bound_after_rises += run.kept * asked * within
+
 
 @dataclass(slots=True, eq=False)
 class SimulatedRun:
@@ -218,6 +242,7 @@ class SimulatedRun:
         rate: Work per second, over all servers; so are ``alone`` and ``most``, see ``RunPart``.
         kept: Of a service: what it could answer within its bound over what is asked, at most 1.
         kept_alone: The same without co-runners; so is ``kept_most`` with whole servers.
+        answered: Of a service: what it answers, late or not, over what is asked, at most 1.
         measured: Its performance is read; ``measurements`` = how often it was.
         ready: What its readiness probe has told; ``None`` = nothing yet, or it has none.
     """
@@ -240,6 +265,7 @@ class SimulatedRun:
     kept: float = 0.0
     kept_alone: float = 0.0
     kept_most: float = 0.0
+    answered: float = 0.0
     handle: int = 0
     started: ev.WorkloadStarted | None = None
     ready: ev.ReadinessChanged | None = None
@@ -283,6 +309,7 @@ class SimulatedRun:
             self.kept = self._kept([(part.rate, part.busy_cpus) for part in parts])
             self.kept_alone = self._kept([(part.alone, part.alone_cpus) for part in parts])
             self.kept_most = self._kept([(part.most, part.most_cpus) for part in parts])
+            self.answered = self._answered([part.rate for part in parts])
         if len(parts) == 1:
             part = parts[0]
             self.rate, self.alone, self.most = part.rate, part.alone, part.most
@@ -292,10 +319,14 @@ class SimulatedRun:
         self.most = sum(part.most for part in parts)
 
     def _kept(self, speeds: Sequence[tuple[float, float]]) -> float:
+        return self._answered(self._held(speeds))
+
+    def _answered(self, could_per_second: Sequence[float]) -> float:
+        """Over what is asked, at most 1, if each server can answer so much of its share."""
         asked = self.asked_per_second
         if asked <= 0:
             return 1.0
-        parts = zip(self._held(speeds), self.parts, strict=True)
+        parts = zip(could_per_second, self.parts, strict=True)
         return min(1.0, sum(min(could, asked * part.share) for could, part in parts) / asked)
 
     def _held(self, speeds: Sequence[tuple[float, float]]) -> list[float]:

@@ -26,6 +26,12 @@ class JobOutcome:
         wait_seconds: Until it ran first; to the end of the run where it never did.
         performance: 1 = alone on its best platform; 0 where it failed.
         target_performance: Achieved over target, at most 1; ``None`` = it has no target.
+        overhead: Share of the time from its submission to its end in which it did no work that
+            counts; 1 where it failed.
+        requests: Of a service: what it was asked, as far as its target has it answer that.
+        answered: Of those, what it answered; ``in_bound``, what it could within its bound.
+        requests_after_rises: In the minutes after its load had risen; so are
+            ``answered_after_rises`` and ``in_bound_after_rises``.
     """
 
     name: str
@@ -43,6 +49,13 @@ class JobOutcome:
     allocation_loss: float = 0.0
     interference_loss: float = 0.0
     waiting_loss: float = 0.0
+    overhead: float = 0.0
+    requests: float = 0.0
+    answered: float = 0.0
+    in_bound: float = 0.0
+    requests_after_rises: float = 0.0
+    answered_after_rises: float = 0.0
+    in_bound_after_rises: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

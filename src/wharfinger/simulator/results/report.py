@@ -37,8 +37,7 @@ def outcome_of_job(account: Account, end: str, now: float) -> JobOutcome:
         performance, losses = _service(account, now, failed=failed)
         target = performance
     else:
-        ended_at = now if account.ended_at is None else account.ended_at
-        seconds = ended_at - account.submitted_at
+        seconds = _wanted_seconds(account, now)
         performance, losses = _batch(account, seconds, failed=failed)
         target = 0.0 if failed else _over_target(account, seconds, finished=end == "completed")
     finished = not failed and (end == "completed" or job.is_service)
@@ -61,7 +60,40 @@ def outcome_of_job(account: Account, end: str, now: float) -> JobOutcome:
         allocation_loss=losses[1],
         interference_loss=losses[2],
         waiting_loss=losses[3],
+        overhead=1.0 if failed and not job.is_service else _overhead(account, now),
+        **_requests(account, now),
     )
+
+
+def _overhead(account: Account, now: float) -> float:
+    """Profiling, classification, decisions, moves, waits of all kinds."""
+    seconds = _wanted_seconds(account, now)
+    return max(0.0, 1 - account.running_seconds / seconds) if seconds > 0 else 0.0
+
+
+def _wanted_seconds(account: Account, now: float) -> float:
+    """From its submission to the end of a job, or of what a service is wanted for."""
+    if account.job.is_service:
+        return min(account.job.lifetime_seconds, now - account.submitted_at)
+    return (now if account.ended_at is None else account.ended_at) - account.submitted_at
+
+
+def _requests(account: Account, now: float) -> dict[str, float]:
+    job, target = account.job, account.job.workload.target
+    if job.load is None:
+        return {}
+    most = target.throughput_per_second if target else None
+    load = job.load if most is None else job.load.capped(most)
+    until = _wanted_seconds(account, now)
+    windows = [(since, min(end, until)) for since, end in job.load.after_rises() if since < until]
+    return {
+        "requests": load.total(0.0, until),
+        "answered": account.answered,
+        "in_bound": account.in_bound,
+        "requests_after_rises": sum(load.total(*window) for window in windows),
+        "answered_after_rises": account.answered_after_rises,
+        "in_bound_after_rises": account.in_bound_after_rises,
+    }
 
 
 def _batch(account: Account, seconds: float, *, failed: bool) -> tuple[float, Losses]:
@@ -88,7 +120,7 @@ def _over_target(account: Account, seconds: float, *, finished: bool) -> float:
 
 
 def _service(account: Account, now: float, *, failed: bool) -> tuple[float, Losses]:
-    wanted = min(account.job.lifetime_seconds, now - account.submitted_at)
+    wanted = _wanted_seconds(account, now)
     if wanted <= 0 or (failed and account.running_seconds <= 0):
         return 0.0, (0.0, 0.0, 0.0, 1.0)
     most = account.kept_most_seconds / wanted
@@ -124,6 +156,8 @@ def summarise(
     energy = IDLE_POWER * sums.capacity + (1 - IDLE_POWER) * sums.used
     peak = sums.capacity / seconds * ideal_seconds
     decisions = [1e6 * each for each in effort.decisions_seconds]
+    services = [fate for fate in wanted if fate.requests > 0]
+    risen = [fate for fate in services if fate.requests_after_rises > 0]
     return {
         "workloads": len(fates),
         "qos_kept_fraction": _mean(kept),
@@ -137,9 +171,27 @@ def summarise(
         "allocation_loss_mean": _mean([fate.allocation_loss for fate in wanted]),
         "interference_loss_mean": _mean([fate.interference_loss for fate in wanted]),
         "waiting_loss_mean": _mean([fate.waiting_loss for fate in wanted]),
+        "overhead_fraction_mean": _mean([fate.overhead for fate in wanted]),
+        "requests_in_bound_fraction": _share(
+            sum(fate.in_bound for fate in services), sum(fate.requests for fate in services)
+        ),
+        "requests_in_bound_after_rise_fraction": _share(
+            sum(fate.in_bound_after_rises for fate in risen),
+            sum(fate.requests_after_rises for fate in risen),
+        ),
+        "throughput_kept_mean": _mean([fate.answered / fate.requests for fate in services]),
+        "throughput_kept_after_rise_mean": _mean(
+            [fate.answered_after_rises / fate.requests_after_rises for fate in risen]
+        ),
         "utilization_cpu_mean": _share(sums.used, sums.capacity),
         "utilization_cpu_to_95pct_mean": _share(sums.most_used, sums.most_capacity),
         "allocated_cpu_mean": _share(sums.allocated, sums.capacity),
+        "utilization_cpu_steady_mean": _share(sums.steady_used, sums.steady_capacity),
+        "allocated_cpu_steady_mean": _share(sums.steady_allocated, sums.steady_capacity),
+        # Best-effort work uses CPU that nobody is allocated.
+        "allocated_over_used_mean": (
+            None if fillers else _share(sums.steady_allocated, sums.steady_used)
+        ),
         "servers_used_mean": sums.busy / seconds,
         "energy_relative": _share(energy, peak),
         "best_effort_performance_mean": _mean(fillers),

@@ -9,6 +9,10 @@ from math import inf
 
 from wharfinger.model.workload import Reservation, Workload, WorkloadType
 
+RISE = 1.5
+"""Times what was asked before: a step of a load."""
+AFTER_RISE_SECONDS = 600.0
+"""For which the time after a step is looked at apart."""
 APPLICATION = "application"  # first word of a simulated command; the second names the program
 
 
@@ -35,12 +39,36 @@ class Load:
 
     def mean(self, seconds: float) -> float:
         """Mean over so many seconds from the beginning."""
+        return self.total(0.0, seconds) / seconds
+
+    def total(self, since: float, until: float) -> float:
+        """Queries between two moments."""
         ends = [*self.times[1:], inf]
         parts = zip(self.times, ends, self.per_second, strict=True)
-        total = sum(
-            (min(end, seconds) - start) * each for start, end, each in parts if start < seconds
+        return sum(
+            (min(end, until) - max(start, since)) * each
+            for start, end, each in parts
+            if start < until and end > since
         )
-        return total / seconds
+
+    def capped(self, per_second: float) -> "Load":
+        """The same, never more than this."""
+        return Load(self.times, tuple(min(each, per_second) for each in self.per_second))
+
+    def after_rises(self) -> tuple[tuple[float, float], ...]:
+        """The first minutes after each rise by at least half at once; they do not overlap."""
+        rises = [
+            time
+            for time, before, after in zip(
+                self.times[1:], self.per_second, self.per_second[1:], strict=False
+            )
+            if after > 0 and after >= RISE * before
+        ]
+        ends = [*rises[1:], inf]
+        return tuple(
+            (rise, min(end, rise + AFTER_RISE_SECONDS))
+            for rise, end in zip(rises, ends, strict=False)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,20 +47,7 @@ class Queue:
         >>> round(Queue().latency_seconds([QueueShare(500.0, 1000.0, 1.0)], 99) * 1e3, 2)
         9.21
         """
-        total = sum(share.load_per_second for share in shares)
-        if total <= 0:
-            return 0.0
-        beyond = 1 - percentile / 100
-        if len(shares) > 1 and len(set(shares)) == 1:
-            shares = shares[:1]
-            total = shares[0].load_per_second
-        if self._is_plain and len(shares) == 1:
-            spare = shares[0].could_per_second - total
-            return min(GIVE_UP_SECONDS, -log(beyond) / spare) if spare > 0 else GIVE_UP_SECONDS
-        parts = [(share.load_per_second / total, share) for share in shares]
-        if self._mixed(parts, GIVE_UP_SECONDS) >= beyond:
-            return GIVE_UP_SECONDS
-        return _bisected(lambda at: self._mixed(parts, at) > beyond, GIVE_UP_SECONDS, 1e-7)[1]
+        return _latency(self, tuple(shares), percentile)
 
     def held_per_second(self, could_per_second: float, cpus: float, bound: LatencyBound) -> float:
         """The largest load at which the percentile stays below the bound.
@@ -94,6 +81,25 @@ class Queue:
         service = workers / share.could_per_second
         load = share.load_per_second / share.could_per_second
         return beyond(load, workers, self.variation, seconds / service)
+
+
+@lru_cache(maxsize=8_192)
+def _latency(queue: Queue, shares: tuple[QueueShare, ...], percentile: float) -> float:
+    # A service is measured more often than anything changes for it.
+    total = sum(share.load_per_second for share in shares)
+    if total <= 0:
+        return 0.0
+    beyond = 1 - percentile / 100
+    if len(shares) > 1 and len(set(shares)) == 1:
+        shares = shares[:1]
+        total = shares[0].load_per_second
+    if queue._is_plain and len(shares) == 1:
+        spare = shares[0].could_per_second - total
+        return min(GIVE_UP_SECONDS, -log(beyond) / spare) if spare > 0 else GIVE_UP_SECONDS
+    parts = [(share.load_per_second / total, share) for share in shares]
+    if queue._mixed(parts, GIVE_UP_SECONDS) >= beyond:
+        return GIVE_UP_SECONDS
+    return _bisected(lambda at: queue._mixed(parts, at) > beyond, GIVE_UP_SECONDS, 1e-7)[1]
 
 
 def beyond(load: float, workers: float, variation: float, units: float) -> float:
