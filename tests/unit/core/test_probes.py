@@ -136,8 +136,11 @@ def test_the_largest_change_of_level_is_told_with_the_next_probe(cluster: Cluste
 
 @pytest.mark.parametrize("keeps_work", [True, False])
 def test_what_begins_anew_is_in_its_first_phase_again(cluster: Cluster, keeps_work: bool) -> None:
-    able = replace(cluster.able, keeps_work=keeps_work)
-    cluster.manager.state.capabilities = able
+    able = cluster.manager.state.capabilities
+    cluster.manager.state.capabilities = replace(able, keeps_work=keeps_work)
     leaves_level(cluster, 0.5)
-    cluster.manager._record(cluster.now, ev.WorkloadStarted(cluster.key("w"), "again"))
+    cluster.manager._record(cluster.now, ev.WorkloadMigrated("w", WHY))
+    cluster.tell(ev.WorkloadFinished(cluster.key("w"), None, 15, "stopped"))
+    running(cluster, "w")
+    assert cluster.record("w").starts == 2
     assert (cluster.record("w").left_level is not None) is keeps_work
