@@ -24,7 +24,7 @@ from wharfinger.core.state import (
     WorkloadRecord,
     held,
 )
-from wharfinger.core.tracking import Tracked
+from wharfinger.core.tracking import LevelChange, LevelTracking, Tracked
 from wharfinger.core.triggers import answers_resize
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
@@ -160,7 +160,7 @@ def _forget_performance(cluster: ClusterState, record: WorkloadRecord) -> None:
     What it used of memory and does to others stays. It is classified again once it was observed.
     """
     record.observed, record.performance, record.tracking = {}, None, None
-    record.level = None
+    record.level, record.left_level = None, None
     record.reclassifying = False
     if record.measurements is not None:
         record.measurements = replace(record.measurements, performance={}, further={})
@@ -471,6 +471,7 @@ def _targets_tracked(cluster: ClusterState, _time: float, event: ev.TargetsTrack
 def _track(record: WorkloadRecord, sample: Tracked) -> None:
     violated = record.tracking is not None and record.tracking.status < 0
     tracking = record.tracking = sample.tracking
+    _notice_change(record, sample.level)
     record.level = sample.level
     for seen in sample.observations:
         entries = record.observed.setdefault(seen.quantity, {})
@@ -484,6 +485,16 @@ def _track(record: WorkloadRecord, sample: Tracked) -> None:
     status = None if tracking is None else tracking.status
     if status == 0 or (violated and status != -1):
         goes_on(record)
+
+
+def _notice_change(record: WorkloadRecord, level: LevelTracking | None) -> None:
+    """Keep the largest change of its level since its scores were measured."""
+    noticed = record.level.changed_at if record.level else None
+    if level is None or level.changed_at is None or level.changed_at == noticed:
+        return
+    most = record.left_level
+    if most is None or abs(level.shift) >= abs(most.shift):
+        record.left_level = LevelChange(level.changed_at, level.shift)
 
 
 def _tracking_lost(cluster: ClusterState, _time: float, event: ev.TrackingLost) -> None:

@@ -24,7 +24,6 @@ def _probe_planned(cluster: ClusterState, time: float, event: ev.ProbePlanned) -
         event.sources,
         event.tolerance,
         event.placements,
-        before=record.probe.planned_at if record.probe else None,
     )
     cluster.residency.columns.hold(event.placements)
     cluster.probing[record.name] = None
@@ -36,8 +35,10 @@ def _probed(cluster: ClusterState, time: float, event: ev.WorkloadProbed) -> Non
     if record is None or not is_news(cluster, event):
         return
     end_probe(cluster, record, time)
-    if record.probe is not None and not event.reason:
-        record.probe = replace(record.probe, answer=event.measurements)
+    if record.probe is not None:
+        answer = None if event.reason else event.measurements
+        record.probe = replace(record.probe, answer=answer, left_level=record.left_level)
+        record.left_level = None
 
 
 PROBES: dict[type, Callable[[ClusterState, float, Any], object]] = {

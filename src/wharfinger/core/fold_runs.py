@@ -114,6 +114,9 @@ def _started(cluster: ClusterState, time: float, event: ev.WorkloadStarted) -> N
         record.handle, record.performance, record.tracking = event.handle, None, None
         record.adjusted_at, record.excluded = None, ()
         record.level, record.probe = None, None
+        is_service = record.workload.type is WorkloadType.LATENCY_CRITICAL
+        if not (is_service or cluster.state.capabilities.keeps_work):
+            record.left_level = None  # It is in its first phase again.
         probed = record.workload.run.ready is not None and cluster.state.capabilities.probes
         record.ready_at = None if probed else record.started_at
         if not probed:

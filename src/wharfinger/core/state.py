@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from wharfinger.core.lifecycle import ENDED, ON_SERVER, Phase
-from wharfinger.core.tracking import LevelTracking, ProbeState, TargetTracking
+from wharfinger.core.tracking import LevelChange, LevelTracking, ProbeState, TargetTracking
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Prediction, ReasonCode
 from wharfinger.model.performance import MAX_NORMALIZED, Performance, Quantity
@@ -178,6 +178,7 @@ class WorkloadRecord:
         memory_peak_bytes: Of its newest start that has ended.
         recommended: Where a manager that only recommends would place it; room is held there.
         level: Its performance over its own level so far; ``None`` = unknown.
+        left_level: The largest change of its level since its scores of interference were measured.
         probe: The newest probe of its newest start.
         memory_least_bytes: What it gets at least at its next start, since it ran out of memory.
         last_output: The last line of its newest start that has failed.
@@ -258,6 +259,7 @@ class WorkloadRecord:
     recommended: tuple[Placement, ...] = ()
     memory_least_bytes: int = 0
     level: LevelTracking | None = None
+    left_level: LevelChange | None = None
     probe: ProbeState | None = None
     rank: float = 0.0
 

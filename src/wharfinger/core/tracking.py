@@ -74,6 +74,14 @@ class LevelTracking:
     slowdown: Estimate | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LevelChange:
+    """Performance has left its level: when that was found, and by how much, of the logarithm."""
+
+    at: float
+    shift: float
+
+
 class ProbeCause(StrEnum):
     """Why a running workload is probed."""
 
@@ -91,8 +99,8 @@ class ProbeState:
         number: Counts the probes of one start.
         planned_at: In seconds since the epoch; ``answered_at`` ``None`` = it is under way.
         placements: Where room is held for a copy; empty = it is probed itself.
-        before: When the one before was planned; ``None`` = it is the first.
         answer: What was measured; ``None`` = nothing.
+        left_level: What of its performance had changed most since its scores were measured before.
     """
 
     number: int
@@ -103,7 +111,7 @@ class ProbeState:
     placements: tuple[Placement, ...] = ()
     answered_at: float | None = None
     answer: Measurements | None = None
-    before: float | None = None
+    left_level: LevelChange | None = None
 
     @property
     def under_way(self) -> bool:

@@ -124,10 +124,8 @@ def reactive(seen: PhasesSeen) -> Iterator[tuple[str, float]]:
     ends = {fate.name: fate.ended_at or 0.0 for fate in seen.outcome.fates}
     found, by_level, seconds, slower = [], [], [], []
     for change in seen.changes:
-        if change.rate <= 0 or change.rate_before <= 0:
-            continue
+        off = _shown(change)
         until = after.get((change.name, change.phase + 1), ends.get(change.name, change.time))
-        off = log(change.rate / change.rate_before)
         if abs(off) < SEEN or until - change.time < LEAST_SECONDS:
             continue
         alarms = [at for at in seen.alarms.get(change.name, ()) if change.time <= at < until]
@@ -139,9 +137,10 @@ def reactive(seen: PhasesSeen) -> Iterator[tuple[str, float]]:
             slower.append(found[-1])
         if first is not None:
             seconds.append(first - change.time)
-    false = [
-        is_false for name, alarms in seen.alarms.items() for is_false in _false(name, alarms, seen)
-    ]
+    false = list(_false(seen, seen.alarms))
+    names = {*seen.alarms, *seen.anew}
+    all_of = {n: sorted((*seen.alarms.get(n, ()), *seen.anew.get(n, ()))) for n in sorted(names)}
+    false_of_all = list(_false(seen, all_of))
     yield "phases", float(len(found))
     if found:
         yield "found", fmean(found)
@@ -152,32 +151,48 @@ def reactive(seen: PhasesSeen) -> Iterator[tuple[str, float]]:
         yield "seconds", fmean(seconds)
         yield "seconds-median", median(seconds)
     if false:
+        yield "alarms", float(len(false))
         yield "false-alarms", fmean(false)
+    if false_of_all:
+        yield "reclassified-without-phase", fmean(false_of_all)
 
 
-def _false(name: str, alarms: Sequence[float], seen: PhasesSeen) -> Iterator[float]:
-    """Of each alarm of a job, whether it has entered no phase since the one before."""
-    changes, before = [c.time for c in seen.changes if c.name == name], 0
-    for at in alarms:
-        now = bisect_right(changes, at)
-        yield float(now == before)
-        before = now
+def _shown(change: PhaseChange) -> float:
+    """By how much performance changes as a phase begins, of the logarithm."""
+    both = change.rate > 0 and change.rate_before > 0
+    return log(change.rate / change.rate_before) if both else 0.0
+
+
+def _false(seen: PhasesSeen, alarms: Mapping[str, Sequence[float]]) -> Iterator[float]:
+    """Of each alarm of each job, whether it has entered no phase since the one before."""
+    for name, times in alarms.items():
+        changes, before = [c.time for c in seen.changes if c.name == name], 0
+        for at in times:
+            now = bisect_right(changes, at)
+            yield float(now == before)
+            before = now
 
 
 def preemptive(seen: PhasesSeen) -> Iterator[tuple[str, float]]:
-    """Of those sampled that were in another phase than when classified, what was found."""
-    truths = []
+    """Of those sampled, what was found of phases since their scores were measured before.
+
+    Phases that do not show in performance count neither as phases nor as none.
+    """
+    changed, scores, same, sampled = [], [], [], 0
     for name, probes in seen.probes.items():
-        changes, before = [c.time for c in seen.changes if c.name == name], 0
+        changes, before = [c for c in seen.changes if c.name == name], 0
         for at, found, by_scores in probes:
-            now = bisect_right(changes, at)
-            truths.append((now != before, found, by_scores))
+            now = bisect_right([c.time for c in changes], at)
+            sampled += 1
+            if now == before:
+                same.append(float(found))
+            elif any(abs(_shown(change)) >= SEEN for change in changes[before:now]):
+                changed.append(float(found))
+                scores.append(float(by_scores))
             before = now if found else before
-    changed = [float(found) for has_changed, found, _ in truths if has_changed]
-    scores = [float(found) for has_changed, _, found in truths if has_changed]
-    same = [float(found) for has_changed, found, _ in truths if not has_changed]
-    yield "sampled", float(len(truths))
+    yield "sampled", float(sampled)
     yield "sampled-with-phases", float(len(changed))
+    yield "sampled-without-phases", float(len(same))
     if changed:
         yield "found", fmean(changed)
         yield "found-by-scores", fmean(scores)
@@ -200,11 +215,13 @@ PARAGON_TABLE4 = GroundTruthStudy(
     units={
         "*/seconds*": "s",
         "*/phases": "phases",
+        "*/alarms": "alarms",
         "*/sampled*": "workloads",
         "*": "fraction",
     },
     notes=(
         "Found reactively: by its own level, or since it is off its prediction.",
+        "reclassified-without-phase counts both reasons; false-alarms those by level alone.",
         f"Phases counted change performance by at least {SEEN:.0%} and last {LEAST_SECONDS:g} s.",
         "The published shares are of one snapshot of 30 programs.",
     ),

@@ -220,6 +220,27 @@ def test_on_another_platform_it_surprises_only_by_more_than_that_explains() -> N
     assert found.further[Quantity.RATE][0].entry.value == pytest.approx(180.0)
 
 
+def test_what_is_told_on_the_platform_of_its_profile_is_not_as_on_that_of_its_curves() -> None:
+    """Profiled on a usual server, its curves are of the small one, which is known best."""
+    known = replace(curve((400, 20), (800, 30)), platform="small")
+    known = replace(known, platforms={"usual": Estimate(10.0, 0.0), "old": Estimate(5.0, 0.0)})
+    record = WorkloadRecord(
+        workload("w"),
+        1,
+        0.0,
+        placements=(Placement("s", Allocation(400, 1)),),
+        classification=known,
+        measurements=Measurements(
+            {Quantity.RATE: {400: Entry(200.0), 800: Entry(300.0)}}, platform="usual"
+        ),
+    )
+    learning = Learning(TargetSettings())
+    for seen, expected in ((100.0, {400: 200.0, 800: 300.0}), (50.0, {400: 100.0, 800: 150.0})):
+        record.observed = {Quantity.RATE: {400: Entry(seen)}}
+        told = learning.corrected(record, "old").performance[Quantity.RATE]
+        assert {cpu: entry.value for cpu, entry in told.items()} == pytest.approx(expected)
+
+
 def test_what_began_without_a_profile_is_known_where_it_was_seen() -> None:
     """A cold start says which platform most programs run best on; the entry is of its own."""
     cold = Classification("hand", "1", platform="usual", platforms={"old": Estimate(0.5, 0.1)})

@@ -9,7 +9,7 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_event, encode_state
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.tracking import ProbeCause
+from wharfinger.core.tracking import LevelTracking, ProbeCause, Tracked
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
@@ -108,3 +108,39 @@ def test_a_killed_manager_asks_again_for_an_unanswered_probe(cluster: Cluster) -
     answer(cluster, 1)
     assert not cluster.record("w").probe.under_way
     assert cluster.record("w").phase is Phase.RUNNING
+
+
+def leaves_level(cluster: Cluster, shift: float) -> None:
+    """As an adaptation concludes from a measurement."""
+    level = LevelTracking(4.0, 3, 0.03, changed_at=cluster.now, shift=shift)
+    tracked = ev.TargetsTracked((Tracked("w", None, level=level),))
+    cluster.manager._record(cluster.now, tracked)
+    cluster.log.append((cluster.now, *encode_event(tracked)))
+    cluster.now += 5
+
+
+def test_the_largest_change_of_level_is_told_with_the_next_probe(cluster: Cluster) -> None:
+    for shift in (-0.2, 0.5, 0.3):
+        leaves_level(cluster, shift)
+    assert cluster.record("w").left_level.shift == 0.5
+    plan(cluster)
+    answer(cluster, 1)
+    assert cluster.record("w").probe.left_level.shift == 0.5
+    assert cluster.record("w").left_level is None, "its scores are of now"
+    assert encode_state(cluster.replayed().state) == encode_state(cluster.manager.state)
+    leaves_level(cluster, -0.1)
+    plan(cluster)
+    answer(cluster, 2)
+    assert cluster.record("w").probe.left_level.shift == -0.1
+
+
+@pytest.mark.parametrize("keeps_work", [True, False])
+def test_what_begins_anew_is_in_its_first_phase_again(cluster: Cluster, keeps_work: bool) -> None:
+    able = cluster.manager.state.capabilities
+    cluster.manager.state.capabilities = replace(able, keeps_work=keeps_work)
+    leaves_level(cluster, 0.5)
+    cluster.manager._record(cluster.now, ev.WorkloadMigrated("w", WHY))
+    cluster.tell(ev.WorkloadFinished(cluster.key("w"), None, 15, "stopped"))
+    running(cluster, "w")
+    assert cluster.record("w").starts == 2
+    assert (cluster.record("w").left_level is not None) is keeps_work

@@ -9,7 +9,7 @@ from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import ProbeCause, ProbeState
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Performance, Quantity, Reading
-from wharfinger.model.profile import Estimate
+from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.policies.adaptation.levels import has_just_changed, level_of
 from wharfinger.policies.adaptation.phase_settings import LevelSettings
 
@@ -51,7 +51,7 @@ def test_noise_alone_is_hardly_ever_a_reason() -> None:
 
 def test_a_large_change_is_seen_at_the_first_measurement_and_a_small_one_soon() -> None:
     random = Random(7)
-    for share, most in ((0.6, 1), (1.8, 1), (0.85, 4)):
+    for share, most in ((0.6, 1), (1.8, 1), (0.8, 4)):
         for _ in range(50):
             values = [100 * random.lognormvariate(0, 0.03) for _ in range(12)]
             values += [100 * share * random.lognormvariate(0, 0.03) for _ in range(12)]
@@ -92,6 +92,24 @@ def test_what_a_neighbor_did_not_do_is_a_phase() -> None:
     one.neighbors_changed_at = 56.0
     look(one, 60.0, 100.0, slowdown=Estimate(0.5, 0.02))
     assert look(one, 70.0, 100.0, slowdown=Estimate(0.5, 0.02))
+
+
+def test_more_cpu_is_no_phase_whether_it_helps_or_not() -> None:
+    """Its curve says that twice the CPU gives three times as much, or nothing."""
+    for threefold in (True, False):
+        for factor, alarmed in ((1.0, False), (2.0, False), (3.0, not threefold), (0.5, True)):
+            one = record()
+            points = {
+                1000: Estimate(100.0, 0.1),
+                2000: Estimate(300.0 if threefold else 100.0, 0.1),
+            }
+            curve = Curve(tuple(points), tuple(points.values()))
+            one.classification = Classification("hand", "1", curves={Quantity.RATE: curve})
+            assert not alarms(one, [100.0] * 8)
+            one.placements = (Placement("s", Allocation(2000, 1)),)
+            one.adjusted_at = 60.0
+            look(one, 65.0, 100.0 * factor)
+            assert look(one, 75.0, 100.0 * factor) is alarmed, (threefold, factor)
 
 
 def test_a_small_change_is_known_to_have_begun_before_it_was_found() -> None:

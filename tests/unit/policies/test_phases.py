@@ -45,3 +45,12 @@ def test_a_small_change_that_began_with_a_neighbors_large_one_is_the_neighbors()
 
 def test_what_was_found_before_now_is_no_news() -> None:
     assert not is_its_own(changed(95.0, -0.4, since=95.0), changed(20.0, -0.1, since=20.0))
+
+
+def test_a_neighbor_that_was_resized_as_it_began_is_why_unless_the_change_is_large() -> None:
+    neighbor = changed(20.0, -0.1, since=20.0)
+    neighbor.adjusted_at = 92.0
+    assert not is_its_own(changed(100.0, -0.2, since=95.0), neighbor)
+    assert is_its_own(changed(100.0, -0.5, since=95.0), neighbor)
+    neighbor.adjusted_at = 50.0
+    assert is_its_own(changed(100.0, -0.2, since=95.0), neighbor), "long before"

@@ -97,13 +97,17 @@ class Learning:
         }
         further = dict(profiled.further)
         for quantity, seen in record.observed.items():
-            entries = dict(seen)
+            entries, classification = dict(seen), record.classification
             if profiled.platform:
-                entries = _as_on_platform(record.classification, platform, quantity, seen)
+                # Its curves may be of another platform than its measurements.
+                told_on = profiled.platform
+                entries = _as_on(told_on, classification, platform, quantity, seen)
             row = {**performance.get(quantity, {}), **entries}
-            curve = record.classification and record.classification.curves.get(quantity)
-            if curve and cpu in entries:
-                level = entries[cpu].value / curve.at(cpu).mean
+            curve = classification.curves.get(quantity) if classification else None
+            if classification and curve and cpu in entries:
+                of_curve = classification.platform
+                there = _as_on(of_curve, classification, platform, quantity, {cpu: seen[cpu]})
+                level = there[cpu].value / curve.at(cpu).mean
                 row = {c: replace(e, value=e.value * level) for c, e in row.items()}
                 row[cpu] = entries[cpu]
                 further[quantity] = tuple(
@@ -144,7 +148,8 @@ class Learning:
             if curve is None:
                 continue
             estimate = curve.at(cpu)
-            there = _as_on_platform(classification, platform, quantity, {cpu: entries[cpu]})
+            of_curve = classification.platform
+            there = _as_on(of_curve, classification, platform, quantity, {cpu: entries[cpu]})
             off = abs(log(there[cpu].value / estimate.mean))
             doubt = hypot(estimate.std, slowdown.std if slowdown else 0.0)
             if off > max(settings.surprise * doubt, settings.min_surprise):
@@ -185,20 +190,23 @@ def _alone(seen: Entry, quantity: Quantity, slowdown: Estimate | None) -> Entry:
     return Entry(seen.value * share, error, seen.censored, seen.origin, seen.measured_at)
 
 
-def _as_on_platform(
+def _as_on(
+    told_on: str,
     classification: Classification | None,
-    platform: str,
+    seen_on: str,
     quantity: Quantity,
     entries: Mapping[int, Entry],
 ) -> dict[int, Entry]:
-    """What was observed on one platform, as it would have been where the curves hold."""
+    """What was observed on one platform, as it would have been on another, as classified."""
     if classification is None or not classification.platform or quantity in PROXIES:
         return dict(entries)
-    if platform == classification.platform or platform not in classification.platforms:
+    known = {classification.platform, *classification.platforms}
+    if seen_on == told_on or not {seen_on, told_on} <= known:
         return dict(entries)
     as_there = {}
     for cpu, entry in entries.items():
-        faster = change_on(classification, platform, cpu).mean
+        faster = change_on(classification, seen_on, cpu).mean
+        faster /= change_on(classification, told_on, cpu).mean
         factor = faster if quantity is Quantity.LATENCY else 1 / faster
         as_there[cpu] = replace(entry, value=entry.value * factor)
     return as_there

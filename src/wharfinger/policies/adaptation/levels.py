@@ -12,7 +12,7 @@ from statistics import fmean
 
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
-from wharfinger.core.tracking import LevelTracking
+from wharfinger.core.tracking import LevelChange, LevelTracking
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Estimate
 from wharfinger.policies.adaptation.phase_settings import LevelSettings
@@ -66,11 +66,13 @@ def _level_of(
     if before is None:
         return LevelTracking(log(seen), 1, settings.noise, cpu_millicpus=cpu)
     if before.doubt:
-        expected, doubt = _expected(record, quantity, before), before.doubt
+        expected, doubt = before.mean, before.doubt
         if doubt >= settings.neighbor_doubt and slowdown and before.slowdown:
             # By what its neighbors are predicted to do, and how sure that is.
             expected += log(slowdown.mean / before.slowdown.mean)
             doubt = hypot(settings.neighbor_doubt, slowdown.std, before.slowdown.std)
+        least, most = _by_cpu(record, quantity, before)
+        expected += min(max(log(seen) - expected, least), most)
         return _compared(replace(before, doubt=doubt), log(seen), expected, now, settings, cpu)
     return _after(before, log(seen), now, settings)
 
@@ -91,13 +93,20 @@ def _doubt(
     return doubt
 
 
-def _expected(record: WorkloadRecord, quantity: Quantity, level: LevelTracking) -> float:
-    """Its level with the CPU that it has now; per CPU second it is the same."""
-    cpu = record.placements[0].allocation.cpu_millicpus
+def _by_cpu(
+    record: WorkloadRecord, quantity: Quantity, level: LevelTracking
+) -> tuple[float, float]:
+    """Between which the CPU that it has now moves its level: not at all, by its curve, in ratio.
+
+    Per CPU second it is the same.
+    """
+    cpu, before = record.placements[0].allocation.cpu_millicpus, level.cpu_millicpus
+    if quantity is not Quantity.RATE or not before or cpu <= 0:
+        return 0.0, 0.0
     curve = record.classification.curves.get(quantity) if record.classification else None
-    if quantity is not Quantity.RATE or curve is None or not level.cpu_millicpus or cpu <= 0:
-        return level.mean
-    return level.mean + log(curve.at(cpu).mean / curve.at(level.cpu_millicpus).mean)
+    by_curve = log(curve.at(cpu).mean / curve.at(before).mean) if curve else 0.0
+    moved = (0.0, by_curve, log(cpu / before))
+    return min(moved), max(moved)
 
 
 def _compared(
@@ -109,15 +118,11 @@ def _compared(
     cpu_millicpus: int,
 ) -> LevelTracking:
     """After something about it has changed: the first measurement, against what was expected."""
-    doubt = level.doubt
-    if cpu_millicpus and level.cpu_millicpus:
-        by_cpu = settings.cpu_doubt * abs(log(cpu_millicpus / level.cpu_millicpus))
-        doubt = hypot(doubt, by_cpu)
     there = replace(
         level, mean=seen, samples=1, below=0.0, above=0.0, away=(), away_since=None, doubt=0.0,
         cpu_millicpus=cpu_millicpus,
     )  # fmt: skip
-    if abs(seen - expected) <= settings.clear * hypot(level.noise, doubt):
+    if abs(seen - expected) <= settings.clear * hypot(level.noise, level.doubt):
         return there
     return replace(there, changed_at=now, changes_since=now, shift=seen - expected)
 
@@ -162,9 +167,9 @@ def has_just_changed(record: WorkloadRecord, measured_at: float) -> bool:
     return record.level is not None and record.level.changed_at == measured_at
 
 
-def describe(level: LevelTracking) -> str:
+def describe(change: LevelTracking | LevelChange) -> str:
     """By how much it performs otherwise than before."""
-    return f"it performs {exp(level.shift) - 1:+.0%} of what it did"
+    return f"it performs {exp(change.shift) - 1:+.0%} of what it did"
 
 
 def _performance(record: WorkloadRecord) -> tuple[Quantity, float] | None:

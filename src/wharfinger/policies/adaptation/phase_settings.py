@@ -18,19 +18,17 @@ class LevelSettings:
             measured belongs to no level.
         doubt: Standard deviation of the next level after an adjustment, of the logarithm.
         neighbor_doubt: The same after a neighbor came or left.
-        cpu_doubt: The same for each e-fold of CPU.
         clear: Of these, beyond which the next level is another phase's.
     """
 
     allowance: float = 0.8
     threshold: float = 6.0
     noise: float = 0.03
-    min_shift: float = 0.1
+    min_shift: float = 0.125
     warm_up: int = 2
     level_settling_seconds: float = 10.0
     doubt: float = 0.1
     neighbor_doubt: float = 0.2
-    cpu_doubt: float = 0.3
     clear: float = 3.0
 
 
@@ -54,6 +52,8 @@ class PhaseSettings:
             and buses are others.
         clear_shift: Change of level since its scores were taken that is another phase's by itself,
             of the logarithm.
+        pressed_shift: Change of level, of the logarithm, up to which a neighbor whose allocation
+            was changed as it began is taken to be why.
         copied_bytes: Of memory, what a copy of a running workload may hold: more is too much state.
         level: When performance has left its level.
     """
@@ -71,5 +71,6 @@ class PhaseSettings:
     estimated_points: float = 20.0
     elsewhere_points: float = 35.0
     clear_shift: float = 0.2
+    pressed_shift: float = 0.3
     copied_bytes: float = 16.0 * 2**30
     level: LevelSettings = field(default_factory=LevelSettings)

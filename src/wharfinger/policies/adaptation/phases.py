@@ -78,14 +78,21 @@ class Phases:
     def has_changed(self, now: float, record: WorkloadRecord, cluster: Residents) -> bool:
         """Whether it has left its level now, and no neighbor that has left its own is why.
 
-        Of several on a server that change together, the one that changes most has a new phase.
+        Of several on a server that change together, the one that changes most has a new phase. A
+        neighbor that has more or less CPU than before presses more or less.
         """
         if record.level is None or not has_just_changed(record, now):
             return False
         own, window = abs(record.level.shift), self.settings.level.level_settling_seconds
         # A small change is found some measurements after a large one that began with it.
         began = now if record.level.changes_since is None else record.level.changes_since
-        others = [r.level for r in cluster.neighbors(record) if r.level is not None]
+        neighbors = cluster.neighbors(record)
+        adjusted = any(
+            r.adjusted_at is not None and r.adjusted_at > began - window for r in neighbors
+        )
+        if adjusted and own <= self.settings.pressed_shift:
+            return False
+        others = [r.level for r in neighbors if r.level is not None]
         lately = [
             each
             for each in others
@@ -197,7 +204,8 @@ class Phases:
     def _empty_server(self, record: WorkloadRecord, cluster: Residents) -> Placement | None:
         """For a copy that does what it does now, and the sources; where it holds little state.
 
-        Of the platform on which its scores were measured before, if possible, else of its own.
+        Of the platform on which its scores were measured before, if possible, else of its own, else
+        of any.
         """
         workload, able = record.workload, cluster.state.capabilities
         held = record.placements[0].allocation
@@ -209,12 +217,12 @@ class Phases:
             return None
         if held.memory_bytes > self.settings.copied_bytes:
             return None
-        view, classified = cluster.view(), record.classification
+        view = cluster.view()
         empty = (view.accepting == 1) & (view.residents == 0) & (view.copies == 0)
         empty &= view.cpu_capacity >= held.cpu_millicpus + MILLICPUS_PER_CPU
         empty &= view.memory_capacity >= held.memory_bytes
-        wanted = classified.platform if classified else "", cluster.platform_of(record)
-        for platform in wanted:
+        measured = record.measurements.platform if record.measurements else ""
+        for platform in (measured, cluster.platform_of(record), *view.platforms):
             if platform in view.platforms:
                 there = empty & (view.platform == view.platforms.index(platform))
                 if there.any():
@@ -228,7 +236,7 @@ class Phases:
     ) -> Iterator[Remedy]:
         """Classify it again where a score is another one, or its performance has changed."""
         why = self.deviation(record, probe.answer) if probe.answer is not None else ""
-        why = why or self._left_level(record, probe)
+        why = why or self._left_level(probe)
         if probe.cause is ProbeCause.REACTIVE:
             why = why or "its performance, if none of its scores"
         if not why:
@@ -246,15 +254,15 @@ class Phases:
             )
         yield Reclassify(record.name, measured, _decided(cluster, f"another phase: {why}"))
 
-    def _left_level(self, record: WorkloadRecord, probe: ProbeState) -> str:
+    def _left_level(self, probe: ProbeState) -> str:
         """That it has clearly left its level since its scores were taken; empty = it has not.
 
-        What was put down to a neighbor then, or was not looked at.
+        What was put down to a neighbor then, or was not looked at. Where it is back at its level
+        it may still be another phase: programs have more than one of the same speed.
         """
-        level, since = record.level, probe.before or record.started_at
-        if level is None or level.changed_at is None or since is None or level.changed_at < since:
-            return ""
-        return describe(level) if abs(level.shift) >= self.settings.clear_shift else ""
+        change = probe.left_level
+        is_clear = change is not None and abs(change.shift) >= self.settings.clear_shift
+        return describe(change) if change is not None and is_clear else ""
 
     def deviation(self, record: WorkloadRecord, told: Measurements) -> str:
         """The score that is most clearly another one than before; empty = none is."""
