@@ -28,6 +28,11 @@ CASES = [
     for name in shipped()
     if name not in NEEDS_FILES
 ] + [Case("paragon-local-low", regime) for regime in ("contended", "overcommitted")]
+LOW_LOAD = [
+    Case("paragon-gce", "moderate", workloads, tuple(range(1, 11)), few_on_all=True)
+    for workloads in (60, 125)
+]
+"""Few jobs on a whole cluster, so short that a profile costs many their targets."""
 
 UNDER_ARQ = " + arq"
 
@@ -48,7 +53,7 @@ def check(case: Case, policy: str, key: str) -> None:
 
 @pytest.mark.parametrize(
     ("policy", "case", "key"),
-    [(policy, case, key) for case in CASES for policy in CLAIMING for key in KEYS],
+    [(policy, case, key) for case in (*CASES, *LOW_LOAD) for policy in CLAIMING for key in KEYS],
     ids=str,
 )
 def test_it_does_no_harm(policy: str, case: Case, key: str) -> None:

@@ -4,7 +4,7 @@ Functions of a module, so that other processes find them by name.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from pathlib import Path
 
@@ -42,12 +42,16 @@ spec:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What runs, small; ``regime`` ``""`` = the scenario's own."""
+    """What runs, small; ``regime`` ``""`` = the scenario's own.
+
+    Servers shrink with workloads, or all of them are there (``few_on_all``).
+    """
 
     scenario: str
     regime: str = ""
     workloads: int = 100
     seeds: tuple[int, ...] = (1, 2)
+    few_on_all: bool = False
 
     @property
     def name(self) -> str:
@@ -75,6 +79,8 @@ def fates(case: Case, policy: str, seed: int) -> Fates:
     own, _, admission = policy.partition(UNDER)
     regime = case.regime or None
     spec = RunSpec(case.scenario, own, admission, seed=seed, regime=regime, scale=scale)
+    if case.few_on_all:
+        spec = replace(spec, scale=1.0, workloads=case.workloads)
     simulation = prepare(spec)
     outcome = simulation.run()
     free = [

@@ -181,9 +181,10 @@ class JointPlanner:
             tolerated = self._made.recommender(Aspect.TOLERATED, workload.type)
             names = telling(tolerated, names, sources, None)
         sizes = self._second(cpu, workload.type, row, view)
+        apart = _second_apart(sizes, row, room, view) if not names else ()
         across = self._made.recommender(Aspect.HETEROGENEITY, workload.type)
         others = _runs_elsewhere(across, here, cpu, room, view)
-        most = max(int(needs.idle_share * int(room.sum()) / cpu) - 1, 1)
+        most = max(int(needs.idle_share * int(room.sum()) / cpu) - 1 - len(apart), 1)
         most = min(most, len(others))
         measured = columns_of(Setting(here, Configuration(cpu)))
         column = next((c for c in measured if across and c in across.matrix.columns), None)
@@ -201,6 +202,7 @@ class JointPlanner:
                 return Profiling(self._decision(f"{_late(at_stake)}: a cold start"))
         injected = tuple(map(SharedResource, names))
         plan = self._stated(workload, row, sizes, [others[c] for c in chosen], injected, view)
+        plan = replace(plan, apart=apart)
         return Profiling(self._decision(_described(plan)), plan)
 
     def _complete(self, request: Request, known: Measurements, view: View) -> Profiling:
@@ -347,6 +349,15 @@ def _apart(
     if not view.capabilities.profiles_apart:
         return ()
     return tuple(view.names[at] for at in rows if room[at] >= cpu_millicpus)[: max(0, count)]
+
+
+def _second_apart(
+    sizes: Sequence[int], row: int, room: NDArray[np.int64], view: View
+) -> tuple[str, ...]:
+    """Servers of the platform at ``row`` where all sizes but the first run at the same time."""
+    alike = _quietest_first(room, view)
+    alike = alike[(view.platform[alike] == view.platform[row]) & (alike != row)]
+    return _apart(len(sizes) - 1, max(sizes[1:], default=0), alike.tolist(), room, view)
 
 
 def _room(request: Request, view: View) -> NDArray[np.int64]:

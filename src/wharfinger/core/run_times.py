@@ -1,27 +1,33 @@
 """How long workloads run, as far as those tell that have run here."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from wharfinger.model.arrays import Array
 from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.native import sample_ages
 
 AGES = 256
 """So many of those that run are looked at, of each queue."""
 QUANTILES = (np.arange(6) + 0.5) / 6
+PRIOR_SECONDS = np.geomspace(10.0, 36_000.0, 49)
+"""Each as likely before anything has run here: from 10 s to 10 h, 10 min in the median."""
+PRIOR_WEIGHT = 1.0
+"""How many workloads that have ended this counts as."""
 
 
 def run_seconds(accounts: Collection[QueueAccount], now: float) -> tuple[float, ...]:
-    """Times from placement to end, each as likely; infinite = longer than any; empty = unknown.
+    """Times from placement to end, each as likely; infinite = longer than any.
 
     Those that still run count as censored (Kaplan and Meier, "Nonparametric estimation from
     incomplete observations", 1958): the first to end are the short ones. Each of the newest ends
-    stands for as many as have ended, so that in the long run those decide.
+    stands for as many as have ended, so that in the long run those decide. Before that any order of
+    magnitude is as likely, which counts as one workload (Susarla and Van Ryzin, "Nonparametric
+    Bayesian estimation of survival curves from incomplete observations", 1976).
     """
-    ended = [(account.busy_seconds, account.ended) for account in accounts if account.busy_seconds]
-    if not ended:
-        return ()
+    ended: list[tuple[Sequence[float] | Array, float]] = [(PRIOR_SECONDS, PRIOR_WEIGHT)]
+    ended += [(account.busy_seconds, account.ended) for account in accounts if account.busy_seconds]
     ages, running = sample_ages([account.began for account in accounts], now, AGES)
     each = [np.full(len(seconds), count / len(seconds)) for seconds, count in ended]
     seconds = np.concatenate([*(newest for newest, _ in ended), ages])

@@ -15,7 +15,7 @@ from wharfinger.core.seams.estimation import Profiling, ProfilingNeeds
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry, Measurements, SettingEntry
+from wharfinger.model.profile import Entry, Measurements, ProfilingPlan, SettingEntry
 from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import (
     Measure,
@@ -269,6 +269,26 @@ def test_where_sizes_are_chosen_what_is_stated_is_run_and_another() -> None:
     assert joint is not None
     assert joint.plan is not None
     assert sizes(unstated, view(4000, 4000)) == joint.plan.cpu_millicpus
+
+
+def test_a_second_size_runs_at_the_same_time_where_a_like_server_has_room() -> None:
+    needs = ProfilingNeeds(stated=True, sizes=2, sources=0, idle_share=1.0)
+    planner = JointPlanner(Classifications({Aspect.SCALE_UP: BY_CPU}, "gaussian"), needs=needs)
+    stated = replace(TARGETED, reservation=replace(TARGETED.reservation, cpu_millicpus=500))
+
+    def plan(**able: bool) -> ProfilingPlan:
+        seen = view(4000, 4000)
+        seen = replace(seen, capabilities=replace(seen.capabilities, **able))
+        found = planner.plan(Request(stated), seen)
+        assert found is not None
+        assert found.plan is not None
+        return found.plan
+
+    apart, alone = plan(profiles_apart=True), plan(profiles_apart=False)
+    assert len(apart.cpu_millicpus) == 2
+    assert apart.apart
+    assert apart.apart[0] != apart.server
+    assert not alone.apart
 
 
 NAMES = ("test", "one", "two", "three")
