@@ -110,7 +110,7 @@ def assemble(
     if bundle_of(options.policy).estimates:
         matrices = load_known(options.known).matrices
         # Only of what is given as stated is it known, before it is placed, what share it takes.
-        stated = policy.profiling.stated
+        stated = policy.profiling.gives_stated
         classifier = LearningClassifier(matrices, directory.path / "learnt", colocation=stated)
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
@@ -125,7 +125,7 @@ def assemble(
         policy = replace(policy, estimation=planner)
         service = ClassifierService(classifier)
         behind[Port.CLASSIFIER], learns = service, service.learn
-        sees = service.see if policy.profiling.stated else None
+        sees = service.see if policy.profiling.gives_stated else None
 
     def make_manager(state: ManagerState | None) -> Core:
         return Core(policy, state=state, mode=mode)

@@ -184,7 +184,7 @@ class Trained:
         Where pairs were measured that is known, and only what is given as stated has a share of a
         server that is known before it is placed.
         """
-        return self._needs.stated and self._pairs.model is None
+        return self._needs.gives_stated and self._pairs.model is None
 
     def look(
         self, server: Server, residents: Sequence[WorkloadRecord], rates: Mapping[str, Estimate]

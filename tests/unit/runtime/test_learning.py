@@ -1,7 +1,9 @@
 """What ran is learnt from by a process beside the manager, and kept from run to run."""
 
+import json
 import math
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,19 +12,28 @@ import pytest
 from tests.support import wait_until
 from tests.support.cluster import ProfileTheLabelled, workload
 from tests.unit.classification.test_learnt import found, of
+from wharfinger.classification.colocation import FIRST_FIT, ColocationModel, Corun
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Core
 from wharfinger.core.ports import Port
 from wharfinger.model.configuration import Configuration
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Classification, Measurements
+from wharfinger.model.profile import Classification, Curve, Estimate, Measurements
+from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import LatencyBound, Run, Target, Workload, WorkloadType
 from wharfinger.policies.registry import make_policy
 from wharfinger.runtime import refit
 from wharfinger.runtime.classifying import ClassifierService
-from wharfinger.runtime.learning import ALL, CHILD_SECONDS, REFIT_SECONDS, ROWS, LearningClassifier
-from wharfinger.runtime.runtime import Runtime
+from wharfinger.runtime.learning import (
+    ALL,
+    CHILD_SECONDS,
+    CORUNS,
+    REFIT_SECONDS,
+    ROWS,
+    LearningClassifier,
+)
+from wharfinger.runtime.runtime import SETTLED_SECONDS, Runtime
 from wharfinger.store.sqlite import SqliteStore
 from wharfinger.testing import MemoryCluster, MemoryEngine
 
@@ -160,12 +171,22 @@ class Noted:
     def __init__(self) -> None:
         self.asked: list[tuple[Measurements, WorkloadType | None, LatencyBound | None]] = []
         self.told: list[tuple[str, Measurements]] = []
+        self.coruns: list[Corun] = []
+        self.servers: dict[str, int] = {}
         self.due: float | None = None
         self.went_on = self.closed = 0
 
     def classify(self, measurements, type_=None, bound=None) -> Classification:
         self.asked.append((measurements, type_, bound))
-        return Classification("noted", "1")
+        curve = Curve((1000,), (Estimate(2.0, 0.03),))
+        return Classification("noted", "1", curves={Quantity.RATE: curve})
+
+    def beside(self, workload: Workload, made: Classification) -> Classification:
+        return replace(made, pairs=ColocationModel().profiles(workload.name, {"": 0.5}))
+
+    def see(self, coruns: Sequence[Corun], servers: Mapping[str, int]) -> None:
+        self.coruns += coruns
+        self.servers |= servers
 
     def learn(self, workload: Workload, found: Measurements) -> None:
         self.told.append((workload.name, found))
@@ -214,3 +235,75 @@ def test_the_runtime_tells_what_was_measured_of_a_workload_when_it_has_ended(tmp
     assert {cpu: e.value for cpu, e in entries.items()} == {250: 1.0, 500: 1.0}
     runtime.close()
     assert noted.closed == 1
+
+
+def test_the_runtime_tells_how_workloads_run_beside_one_another(tmp_path) -> None:
+    able = Capabilities(profiles=True, probes=True, measures=True)
+    cluster, noted, at = MemoryCluster(capabilities=able), Noted(), Clock()
+    classifier = ClassifierService(noted)
+    policy = make_policy("paragon", estimation=ProfileTheLabelled())
+    runtime = Runtime(
+        lambda state: Core(policy, state=state),
+        MemoryEngine(cluster),
+        SqliteStore.open(tmp_path),
+        at,
+        services={Port.CLASSIFIER: classifier},
+        learns=classifier.learn,
+        sees=classifier.see,
+    )
+    runtime.start()
+    made = [
+        replace(workload(name, profile=True), run=Run((name,)), target=Target(rate_per_second=1.0))
+        for name in ("sort", "join")
+    ]
+    runtime.submit(made)
+
+    def goes_on(seconds: float) -> None:
+        at.now += seconds
+        cluster.advance(seconds)
+        runtime.pump()
+        runtime.tick()
+
+    goes_on(60.0)
+    wait_until(lambda: goes_on(1.0) or len(cluster.running()) == 2)
+    assert {
+        each.classification.pairs[""].presses for each in runtime.manager.state.workloads.values()
+    } == {(0.5,)}
+    goes_on(SETTLED_SECONDS + 40.0)
+    wait_until(lambda: goes_on(10.0) or len(noted.coruns) >= 2)
+    assert noted.servers == {"memory-4000m": 4000}
+    (share,) = {share for each in noted.coruns for share in each.neighbors.values()}
+    assert share == 0.25
+    assert [each.drop for each in noted.coruns] == pytest.approx([math.log(2)] * 2)
+    goes_on(60.0)
+    assert len(noted.coruns) == 2, "each once beside the same neighbors"
+    runtime.close()
+
+
+def together(count: int) -> list[Corun]:
+    return [Corun("sort", "small", 0.2, 0.01, {"join": 0.5 + at / 1000}) for at in range(count)]
+
+
+def test_what_ran_together_is_kept_from_run_to_run(tmp_path: Path) -> None:
+    first = LearningClassifier(known(), tmp_path, Clock(), colocation=True)
+    stated = replace(of("sort"), run=Run(("sort",)))
+    first.see(together(FIRST_FIT), {"small": 4_000})
+    seen = first.beside(stated, Classification("g", "1")).pairs
+    first.close()
+    again = LearningClassifier(known(), tmp_path, Clock(), colocation=True)
+    again.see((), {"small": 4_000})
+    assert again.beside(stated, Classification("g", "1")).pairs == seen
+    again.close()
+    without = LearningClassifier(known(), tmp_path, Clock())
+    assert without.beside(stated, Classification("g", "1")).pairs == {}
+    without.close()
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '[{"program": "x"}]', "{}", '"word"'])
+def test_a_damaged_file_of_what_ran_together_is_passed_over(tmp_path: Path, content) -> None:
+    (tmp_path / CORUNS).write_text(content)
+    classifier = LearningClassifier(known(), tmp_path, Clock(), colocation=True)
+    classifier.see(together(1), {})
+    classifier.close()
+    (kept,) = json.loads((tmp_path / CORUNS).read_text())
+    assert kept == asdict(together(1)[0])

@@ -69,3 +69,20 @@ def test_a_run_that_learns_is_decided_again_from_its_log_alone(
     replayed = replay_recording(tmp_path / "log")
     assert replayed.difference is None
     assert replayed.workloads == len(simulation.setup.jobs)
+
+
+def test_a_simulated_manager_learns_what_neighbors_take() -> None:
+    simulation = prepare(replace(SPEC, workloads=80))
+    trained = simulation._estimates.look.__self__
+    assert trained.learns_colocation
+    simulation.run()
+    model = trained._colocations.model
+    assert model.coefficients, "co-runs were seen and fitted"
+    platforms = {server.platform.name for server in simulation.setup.servers}
+    assert set(model.coefficients) <= platforms
+    assert all(each >= 0 for each in model.coefficients.values())
+
+
+@pytest.mark.parametrize("policy", ["quasar", "least-loaded"])
+def test_what_is_sized_or_not_estimated_learns_nothing_of_neighbors(policy: str) -> None:
+    assert prepare(replace(SPEC, policy=policy))._estimates.look is None

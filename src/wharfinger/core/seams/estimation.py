@@ -52,6 +52,11 @@ class ProfilingNeeds:
     short_seconds: float = 0.0
     start_first: float = 0.0
 
+    @property
+    def gives_stated(self) -> bool:
+        """Whether a workload gets what it states: then no other allocation is run."""
+        return self.stated and self.sizes == 1
+
 
 class ProfilingPlanner(Protocol):
     """Decides whether and how a workload is profiled."""
