@@ -49,7 +49,7 @@ MODEL_ERROR = 0.07
 MAX_FACTOR = 6.0
 """Of a sensitivity and of a pressure."""
 ROUNDS = 4
-FIRST_FIT, FIT_AGAIN = 50, 1.3
+FIRST_FIT, FIT_AGAIN = 50, 1.5
 """Observations for the first fit, and how many times as many for the next."""
 MAX_OBSERVATIONS = 10_000
 
@@ -234,13 +234,14 @@ def fit(coruns: Collection[Corun]) -> ColocationModel:
     data = _Observations.of(coruns)
     coefficients = np.full(len(data.platforms), FIRST_COEFFICIENT)
     sensitivities, pressures = np.ones(len(data.programs)), np.ones(len(data.programs))
-    usual, weights, variances = FIRST_COEFFICIENT, sensitivities, pressures
+    usual, weights, precision = FIRST_COEFFICIENT, sensitivities, np.eye(len(data.programs))
     for _ in range(ROUNDS):
         pressed = data.pressed(pressures)
         usual, coefficients = data.coefficients(sensitivities[data.program] * pressed)
         there = coefficients[data.platform]
         sensitivities, weights = data.sensitivities(there * pressed)
-        pressures, variances = data.pressures(there * sensitivities[data.program])
+        pressures, precision = data.pressures(there * sensitivities[data.program])
+    variances: Array = np.diagonal(np.linalg.inv(precision))
     return ColocationModel(
         dict(zip(data.platforms, coefficients.tolist(), strict=True)),
         _factors(data.programs, sensitivities, 1 / weights),
@@ -335,17 +336,16 @@ class _Observations:
         return means / max(float(means[self.program].mean()), 1 / MAX_FACTOR), weights
 
     def pressures(self, x: Array) -> tuple[Array, Array]:
-        """(K,) π of each program, 1 in the mean of shares, and its variance."""
+        """(K,) π of each program, 1 in the mean of shares; (K, K) the inverse of its covariance."""
         prior, count = 1 / SPREAD**2, len(self.programs)
         weighed = self.weight * x
         products = (weighed * x)[self.pair_row] * self.product
         precision = _sums(self.pair, products, count * count).reshape(count, count)
+        precision += prior * np.eye(count)
         moments = _sums(self.neighbor, (weighed * self.drop)[self.row] * self.share, count)
-        covariance = np.linalg.inv(precision + prior * np.eye(count))
-        means = np.clip(covariance @ (moments + prior), 0.0, MAX_FACTOR)
+        means = np.clip(np.linalg.solve(precision, moments + prior), 0.0, MAX_FACTOR)
         mean = float(self.share @ means[self.neighbor] / max(self.share.sum(), 1e-9))
-        variances: Array = np.diagonal(covariance).copy()
-        return means / max(mean, 1 / MAX_FACTOR), variances
+        return means / max(mean, 1 / MAX_FACTOR), precision
 
 
 def _sums(at: NDArray[np.intp], values: Array, count: int) -> Array:
