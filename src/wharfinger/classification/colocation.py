@@ -127,7 +127,7 @@ class ColocationModel:
 
 
 class CorunObserver:
-    """Sees who runs beside whom; ``program`` names the program of a workload."""
+    """Tells which programs run beside which; ``program`` names that of a workload."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

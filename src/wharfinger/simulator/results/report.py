@@ -188,7 +188,7 @@ def summarise(
         "allocated_cpu_mean": _share(sums.allocated, sums.capacity),
         "utilization_cpu_steady_mean": _share(sums.steady_used, sums.steady_capacity),
         "allocated_cpu_steady_mean": _share(sums.steady_allocated, sums.steady_capacity),
-        # Best-effort work uses CPU that nobody is allocated.
+        # Best-effort work uses CPU that is not allocated.
         "allocated_over_used_mean": (
             None if fillers else _share(sums.steady_allocated, sums.steady_used)
         ),
