@@ -448,9 +448,12 @@ class Runtime:
             return
         rates = {}
         for record in residents:
+            performance = record.performance
             changed = max(record.neighbors_changed_at or 0.0, record.started_at or now)
-            value = record.performance and record.performance.trusted(Quantity.RATE)
-            if value and now >= changed + SETTLED_SECONDS:
+            # Others there may have been measured before the neighbor came.
+            if performance is None or performance.measured_at < changed + SETTLED_SECONDS:
+                continue
+            if value := performance.trusted(Quantity.RATE):
                 rates[record.key] = Estimate(value, RATE_ERROR)
         if coruns := self._observer.look(server, residents, rates):
             sees(coruns, {})
