@@ -134,7 +134,8 @@ class ParagonSettings:
             others its scores are those of similar programs. As published: 2.
         start_first: While no more than this share of all CPU is allocated, a workload starts
             before its profile where that would cost its target more than it tells, by how long
-            it takes, as its user states, as its program took, or as workloads take here; 0 = never.
+            it takes, as its user states, as its program took, or as workloads take here. Copies
+            of what may be restarted run beside it, where that repays them. 0 = never.
         bound: Tests of a server for one source that a search makes at most.
         selection: Whether ``published`` and ``cumulative`` look at all servers, ``greedy``, or at
             those that hashes of scores name, ``hash`` (Paragon 3.3).

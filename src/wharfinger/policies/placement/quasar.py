@@ -90,8 +90,8 @@ class QuasarSettings:
             others its scores are those of similar programs. As published, and where there is only
             one server: 2.
         start_first: While no more than this share of all CPU is allocated, a workload starts
-            before its profile where that would cost its target more than it tells, as under
-            ``paragon``; 0 = never.
+            before its profile where that would cost its target more than it tells, and copies
+            run beside it, as under ``paragon``; 0 = never.
         performance_weight: Targets that one unit of the logarithm of performance counts as, the
             newcomer's and residents'.
         fragmentation_weight: The price of CPU where few servers have room for the sizes that others
