@@ -30,6 +30,7 @@ from wharfinger.experiments.paragon_table4 import PARAGON_TABLE4
 from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
 from wharfinger.experiments.quasar_figure2 import QUASAR_FIGURE2
+from wharfinger.experiments.quasar_figures import QUASAR_FIGURE8, QUASAR_FIGURE11
 from wharfinger.experiments.run_experiments import (
     DO_NO_HARM,
     MEASURED_GAVEL,
@@ -44,6 +45,8 @@ _ALL: tuple[Experiment, ...] = (
     PARAGON_FIGURE2,
     PAPERS_SCENARIOS,
     QUASAR_FIGURE2,
+    QUASAR_FIGURE8,
+    QUASAR_FIGURE11,
     PYTHIA_FIGURE6,
     IBENCH_FIGURE54,
     PHYSICS_MATRICES,

@@ -5,7 +5,8 @@ each platform, alone, and scores of interference measured without noise against 
 ``true-contention`` says what neighbors really take of one another (``true_contention``), where they
 have what they can use. ``no-profiling`` classifies at once, with nothing but such truth.
 ``one-a-server`` places on empty servers only. A service's classification has no truth but its
-scores.
+scores. ``stated`` is what users reserve, who err, in the place of what their workloads need:
+``stated+autoscale``.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +35,8 @@ from wharfinger.simulator.truth.ground_truth import TrueResident
 TRUE_PLATFORMS, TRUE_SCORES = "true-platforms", "true-scores"
 TRUE_CONTENTION = "true-contention"
 NO_PROFILING, ONE_A_SERVER = "no-profiling", "one-a-server"
-_WORDS = (TRUE_PLATFORMS, TRUE_SCORES, TRUE_CONTENTION, NO_PROFILING, ONE_A_SERVER)
+STATED = "stated"
+_WORDS = (TRUE_PLATFORMS, TRUE_SCORES, TRUE_CONTENTION, NO_PROFILING, ONE_A_SERVER, STATED)
 EXACT = 1e-3
 """Standard deviation of the logarithm of what is true."""
 

@@ -27,6 +27,7 @@ from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.informed import (
     NO_PROFILING,
     ONE_A_SERVER,
+    STATED,
     TRUE_CONTENTION,
     TRUE_SCORES,
     NoProfiling,
@@ -108,7 +109,8 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
     if admission == ORACLE:
         policy = replace(policy, admission=OracleAdmission(setup))
     bundle = bundle_of(spec, extra)
-    stated = bundle.takes_stated or _takes_stated(policy)
+    stated = STATED in words or bundle.takes_stated or _takes_stated(policy)
+    words -= {STATED}
     if ONE_A_SERVER in words:
         policy = replace(policy, placement=OneAServer(policy.placement))
     if TRUE_CONTENTION in words:
