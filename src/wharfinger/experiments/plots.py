@@ -273,7 +273,9 @@ def bars(
     """Means by case and policy with their intervals, and a tick where one was published."""
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
     width = 0.8 / max(1, len(names))
-    size = (max(WIDTH_INCHES, 0.25 * len(names) * len(groups)), 4.8)
+    columns = min(FEW, max(1, LEGEND_LETTERS // (max(map(len, names), default=0) + 6)))
+    more_lines = max(0, len(names) // columns - FEW)
+    size = (max(WIDTH_INCHES, 0.25 * len(names) * len(groups)), 4.8 + 0.21 * more_lines)
     with canvas(1, 1, title, size) as (figure, (axes,)):
         for number, name in enumerate(names):
             style, label = _bar_style(number), name
@@ -296,7 +298,6 @@ def bars(
         # With two seeds an interval may reach far below what is possible.
         means = [each.mean for group in groups.values() for each in group.values()]
         axes.set_ylim(min([0.0, *means]))
-        columns = min(FEW, max(1, LEGEND_LETTERS // (max(map(len, names), default=0) + 6)))
         figure.legend(loc="outside lower left", frameon=False, ncols=columns, fontsize=10)
     return figure
 

@@ -29,8 +29,11 @@ from wharfinger.experiments.paragon_table3 import PARAGON_TABLE3
 from wharfinger.experiments.paragon_table4 import PARAGON_TABLE4
 from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
+from wharfinger.experiments.quasar_accounting import QUASAR_ACCOUNTING
 from wharfinger.experiments.quasar_figure2 import QUASAR_FIGURE2
 from wharfinger.experiments.quasar_figures import QUASAR_FIGURE8, QUASAR_FIGURE11
+from wharfinger.experiments.quasar_overheads import QUASAR_OVERHEADS
+from wharfinger.experiments.quasar_phases import QUASAR_PHASES
 from wharfinger.experiments.run_experiments import (
     DO_NO_HARM,
     MEASURED_GAVEL,
@@ -47,6 +50,9 @@ _ALL: tuple[Experiment, ...] = (
     QUASAR_FIGURE2,
     QUASAR_FIGURE8,
     QUASAR_FIGURE11,
+    QUASAR_OVERHEADS,
+    QUASAR_PHASES,
+    QUASAR_ACCOUNTING,
     PYTHIA_FIGURE6,
     IBENCH_FIGURE54,
     PHYSICS_MATRICES,
