@@ -30,10 +30,13 @@ from wharfinger.experiments.paragon_table4 import PARAGON_TABLE4
 from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
 from wharfinger.experiments.quasar_accounting import QUASAR_ACCOUNTING
+from wharfinger.experiments.quasar_batch import QUASAR_FIGURE6, QUASAR_FIGURE7
 from wharfinger.experiments.quasar_figure2 import QUASAR_FIGURE2
+from wharfinger.experiments.quasar_figure3 import QUASAR_FIGURE3
 from wharfinger.experiments.quasar_figures import QUASAR_FIGURE8, QUASAR_FIGURE11
 from wharfinger.experiments.quasar_overheads import QUASAR_OVERHEADS
 from wharfinger.experiments.quasar_phases import QUASAR_PHASES
+from wharfinger.experiments.quasar_table2 import QUASAR_TABLE2
 from wharfinger.experiments.run_experiments import (
     DO_NO_HARM,
     MEASURED_GAVEL,
@@ -47,7 +50,11 @@ Experiment = RunExperiment | GroundTruthStudy
 _ALL: tuple[Experiment, ...] = (
     PARAGON_FIGURE2,
     PAPERS_SCENARIOS,
+    QUASAR_TABLE2,
     QUASAR_FIGURE2,
+    QUASAR_FIGURE3,
+    QUASAR_FIGURE6,
+    QUASAR_FIGURE7,
     QUASAR_FIGURE8,
     QUASAR_FIGURE11,
     QUASAR_OVERHEADS,

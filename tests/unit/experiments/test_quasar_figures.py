@@ -6,9 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support.simulated_runs import series
+from tests.support.simulated_runs import fate, series
 from wharfinger.experiments import service_plots
 from wharfinger.experiments.base import Arguments, Context
+from wharfinger.experiments.quasar_batch import (
+    FRAMEWORKS,
+    QUASAR_FIGURE6,
+    QUASAR_FIGURE7,
+    execution_seconds,
+)
 from wharfinger.experiments.quasar_figures import (
     EC2,
     QUASAR,
@@ -20,9 +26,10 @@ from wharfinger.experiments.quasar_figures import (
 from wharfinger.experiments.runs import RunExperiment
 from wharfinger.experiments.workspace import Workspace
 from wharfinger.simulator.policies import ORACLE
+from wharfinger.simulator.results.outcome import Outcome
 from wharfinger.simulator.run import RunSpec, prepare, run
 
-OF_RUNS = (QUASAR_FIGURE8, QUASAR_FIGURE11)
+OF_RUNS = (QUASAR_FIGURE6, QUASAR_FIGURE7, QUASAR_FIGURE8, QUASAR_FIGURE11)
 
 
 @pytest.mark.parametrize("experiment", OF_RUNS, ids=lambda each: each.name)
@@ -37,7 +44,7 @@ def test_each_published_number_stands_beside_one_that_is_measured(experiment: Ru
 
 @pytest.mark.parametrize("experiment", OF_RUNS, ids=lambda each: each.name)
 def test_a_small_run_has_every_row_and_picture(experiment: RunExperiment, tmp_path: Path):
-    shown = {ORACLE, "autoscale", RESERVED_LEAST_LOADED}
+    shown = {ORACLE, "autoscale", RESERVED_LEAST_LOADED, FRAMEWORKS}
     policies = tuple(each for each in experiment.policies if each in shown)
     figures = tuple(replace(each, policies=()) for each in experiment.figures)
     smaller = replace(
@@ -87,3 +94,15 @@ def test_a_run_tells_what_its_services_were_asked_and_answered():
         ("in_bound", kept.in_bound_per_second),
     ):
         assert level @ seconds == pytest.approx(sum(getattr(f, name) for f in summed), rel=1e-6)
+
+
+def test_execution_times_are_of_the_frameworks_jobs_that_ended():
+    job = replace(fate("a", 0.5), type="batch", submitted_at=10.0, ended_at=70.0)
+    fates = (
+        job,
+        replace(job, name="b", ended_at=None),
+        replace(job, name="c", performance=0.0),
+        replace(job, name="d", type="best-effort", ended_at=500.0),
+    )
+    assert execution_seconds(Outcome("scenario", "policy", "fifo", 0, {}, fates)) == 60.0
+    assert execution_seconds(Outcome("scenario", "policy", "fifo", 0, {}, ())) is None
