@@ -7,6 +7,7 @@ from pathlib import Path
 from wharfinger.cli import format as fmt
 from wharfinger.cli.decisions import decisions_text
 from wharfinger.cli.options import add_common, add_option, connect
+from wharfinger.cli.outlook import outlook_text
 from wharfinger.cli.output import Record, column, indented, show, table
 from wharfinger.cli.submit import read_document, source_of
 from wharfinger.errors import InvalidInput
@@ -73,8 +74,11 @@ def _preview_text(preview: Record) -> str:
         return f"workload/{preview['name']} is so already: unchanged"
     columns = [column("FIELD", "name"), column("FROM", form=_value), column("TO", form=_value)]
     changes = indented(table(preview["changes"], columns))
-    decisions = decisions_text(preview["decisions"])
-    return f"workload/{preview['name']} would be updated\n{changes}\n{decisions}".rstrip()
+    parts = [f"workload/{preview['name']} would be updated", changes]
+    parts.append(decisions_text(preview["decisions"]))
+    if preview.get("outlook"):
+        parts.append(outlook_text(preview["outlook"]))
+    return "\n".join(filter(None, parts))
 
 
 def _value(value: object) -> str:
