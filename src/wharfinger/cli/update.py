@@ -17,6 +17,7 @@ _FIELDS = (
     ("--cpu CPUS", "resources.cpu", "reserved CPUs, e.g. 500m or 2"),
     ("--memory BYTES", "resources.memory", "limit on memory, e.g. 1Gi"),
     ("--priority N", "priority", "higher goes first"),
+    ("--adapt HOW", "adapt", "how it is adjusted as it runs: off, recommend or auto"),
     ("--tolerance SHARE", "tolerance", "how far the target may be missed, e.g. 5%"),
     ("--throughput RATE", "target.throughput", "to sustain, e.g. 40000/s"),
     ("--latency-p99 --p99 DURATION", "target.latency", "bound on its 99th percentile, e.g. 2ms"),
