@@ -249,17 +249,15 @@ class Core:
         ahead = self._cluster.queues.before(record.queue, entry_of(record))
         if not ahead or not self.policy.admission.blocks(ReasonCode.NO_ROOM):
             return []
-        return [
-            Decision(
-                Stage.PLACEMENT,
-                self.policy.admission.name,
-                accepted=False,
-                reason=ReasonCode.BEHIND_OTHERS,
-                message=f"{ahead} wait before it in queue {record.queue}",
-                would_change="room for those, or a higher priority",
-                numbers={"waiting_before": float(ahead)},
-            )
-        ]
+        return [own.behind_others(self.policy.admission.name, ahead, record.queue)]
+
+    def request(self, record: WorkloadRecord, now: float) -> Request:
+        """What the placement is asked about a workload."""
+        return self._residents.request(record, now)
+
+    def measured_as(self, record: WorkloadRecord) -> tuple[WorkloadRecord | None, str]:
+        """Who tells what it needs without a profile, and how that is known."""
+        return self._cluster.followups.measured_as(record)
 
     def neighbors(self, record: WorkloadRecord) -> list[str]:
         """What else holds resources where a workload is; names, in the order of arrival."""

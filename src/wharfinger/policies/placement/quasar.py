@@ -58,6 +58,7 @@ from wharfinger.policies.placement.several import (
     best_when_empty,
     one_more,
     scale_out,
+    with_next,
 )
 from wharfinger.policies.placement.sizing import (
     REACHABLE,
@@ -135,6 +136,18 @@ def _after_growth(
     return off.normalized * then / now
 
 
+def _with_parts(listed: tuple[Candidate, ...], found: ServerSet) -> tuple[Candidate, ...]:
+    """The candidates, of which the first are the chosen ones, with what each gets and gives."""
+    parts = zip(found.cpu_millicpus, found.shares, strict=True)
+    told = [
+        replace(one, numbers={**one.numbers, GIVEN: float(cpu), SHARE: share})
+        for one, (cpu, share) in zip(listed, parts, strict=False)
+    ]
+    return (*told, *listed[len(told) :])
+
+
+GIVEN, SHARE = "cpu_given_millicpus", "predicted_share"
+"""Of a server among several: its CPU, and what it gives of the performance over target."""
 LEAST_WAIT_SECONDS = 1e-3
 """So that what is borne then is not a rounding error short of it."""
 SAME_GAIN = 0.01
@@ -460,7 +473,21 @@ class Quasar(ByReservation):
         if not sure:
             reach = f"come nearest: {does} of the target, kept with {found.kept:.0%} probability"
         message = f"{', '.join(given)} {reach}; one server alone gives {one:.0%}"
+        numbers, more = {"servers": float(len(found.rows)), "one_server_pace": one}, None
+        if len(found.rows) < max(options.outs):
+            free, able = options.view.cpu_capacity - options.view.cpu_allocated, options.score < inf
+            plateau, zone = self.settings.sizing.plateau, _zone_of(request, options.view)
+            given_to = free, able, options.lost, options.outs, plateau, zone
+            more = with_next(sizing, found, *given_to)
+        if more is not None:
+            numbers["next_server_pace"] = more.normalized.mean
+            numbers["next_server_kept_probability"] = more.kept
+            message += (
+                f"; {names[more.rows[-1]]} as well would make that {more.normalized.mean:.0%}, "
+                f"kept with {more.kept:.0%} probability"
+            )
         rows = [*found.rows, *(row for row in ranked.tolist() if row not in found.rows)]
+        listed = np.array(rows[:CANDIDATES_KEPT], dtype=np.intp)
         out_of_reach = found.kept < self.settings.sizing.hopeless
         cpu = sum(found.cpu_millicpus)
         predicted = replace(
@@ -475,9 +502,8 @@ class Quasar(ByReservation):
             reason=ReasonCode.WILL_MISS if out_of_reach else ReasonCode.OK,
             message=message,
             considered=len(names),
-            candidates=options.candidates(np.array(rows[:CANDIDATES_KEPT], dtype=np.intp)),
-            numbers=self._numbers(options.allocation(cpu), options)
-            | {"servers": float(len(found.rows))},
+            candidates=_with_parts(options.candidates(listed), found),
+            numbers=self._numbers(options.allocation(cpu), options) | numbers,
             predicted=predicted,
         )
         return Place(placements, decision)
