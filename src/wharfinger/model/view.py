@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import frozen
+from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import Workload
 
@@ -229,6 +230,8 @@ class Request:
         restarted: Its program has run before, in the same run.
         run_seconds: Tells how long workloads run here, as times that are equally likely; empty =
             unknown.
+        told: Reasons for which nobody is told of a refusal, because it was told before: its record
+            is not kept, and may lack candidates and words.
     """
 
     workload: Workload
@@ -242,6 +245,7 @@ class Request:
     now: float = 0.0
     restarted: bool = False
     run_seconds: Callable[[], tuple[float, ...]] = tuple
+    told: AbstractSet[ReasonCode] = frozenset()
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation by a policy that does not size by target.

@@ -8,6 +8,7 @@ workload gets its reservation.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import exp, inf
 from operator import attrgetter
 
@@ -15,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import TargetPart, normalized_with, parts_of
-from wharfinger.core.seams.contention import Array, Assessment, LogEstimates, ResidentsLoss
+from wharfinger.core.seams.contention import (
+    Array,
+    Assessment,
+    ContentionCost,
+    LogEstimates,
+    ResidentsLoss,
+)
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.verdicts import WaitUntil
 from wharfinger.model.allocation import Allocation, Placement
@@ -38,7 +45,7 @@ from wharfinger.policies.placement.common import (
     candidates,
     needed,
     open_servers,
-    refuse,
+    why_refused,
 )
 from wharfinger.policies.placement.fragmentation import fragmentation
 from wharfinger.policies.placement.resizing import (
@@ -158,17 +165,17 @@ _NO_SERVERS, _EXCLUDED, TOO_LARGE, _NO_ROOM, OFF_PREDICTION, OK, CONTENTION, INC
 """Indices in ``CODES``."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServerOptions:
     """All S servers, looked at for one workload.
+
+    What contention costs is worked out where it may go somewhere, or where a refusal is told.
 
     Attributes:
         need: (S,) thousandths of a CPU that it would get.
         reason: (S,) index in ``CODES``; that of ``OK`` where it could go.
         score: (S,) lower is better; infinite where it can't go.
         sizing: ``None`` where it goes by its reservation.
-        violation: (S,) in points; 0 = no workload is slowed beyond what it tolerates.
-        lost: (S,) targets of residents that are expected to be lost for it.
         outs: Performance on so many servers that it may have, over that on one.
     """
 
@@ -180,9 +187,33 @@ class ServerOptions:
     score: NDArray[np.float64]
     sizing: Sizing | None
     contention: Assessment
-    violation: NDArray[np.float64]
-    lost: NDArray[np.float64]
     outs: Mapping[int, Estimate]
+
+    @cached_property
+    def does(self) -> LogEstimates | None:
+        """(S,) performance over target with that; ``None`` = it goes by its reservation."""
+        return None if self.sizing is None else self.sizing.performance()
+
+    @cached_property
+    def cost(self) -> ContentionCost:
+        """What contention would cost there."""
+        does = self.does
+        return self.contention.cost(self.reason > TOO_LARGE, None if does is None else lambda: does)
+
+    @cached_property
+    def loss(self) -> ResidentsLoss:
+        """What residents are expected to lose for it."""
+        return self.contention.residents_loss()
+
+    @property
+    def violation(self) -> Array:
+        """(S,) in points; 0 = no workload is slowed beyond what it tolerates."""
+        return self.cost.violation
+
+    @property
+    def lost(self) -> Array:
+        """(S,) targets of residents that are expected to be lost for it."""
+        return self.loss.targets
 
     def allocation(self, cpu_millicpus: int) -> Allocation:
         """What it would get with so much CPU."""
@@ -195,9 +226,11 @@ class ServerOptions:
 
     def nearest_miss(self) -> tuple[ReasonCode, str, str] | None:
         """Why a server with room can't take it, as a code and in words; what would change that."""
-        rows = np.flatnonzero(np.isin(self.reason, (OFF_PREDICTION, CONTENTION, INCOMPATIBLE)))
+        rows = np.flatnonzero(self.reason >= OFF_PREDICTION)  # It could go nowhere.
         if not rows.size:
             return None
+        if self._is_told(ReasonCode.OFF_PREDICTION) and self.reason.max() == OFF_PREDICTION:
+            return ReasonCode.OFF_PREDICTION, "", ""
         row = int(rows[np.lexsort((self.violation[rows], self.lost[rows]))[0]])
         server, reason = self.view.names[row], CODES[int(self.reason[row])]
         if reason is ReasonCode.OFF_PREDICTION:
@@ -208,6 +241,14 @@ class ServerOptions:
             return reason, why, f"the end of a resident of {server}, or room on another server"
         why = f"it would slow the residents of {server}: {self.contention.refusal(row)}"
         return reason, why, f"fewer or less sensitive neighbors on {server}, or another server"
+
+    def _is_told(self, reason: ReasonCode) -> bool:
+        """Whether nobody reads why it is refused for this reason."""
+        return reason in self.request.told
+
+    def candidates_unless_told(self, reason: ReasonCode) -> tuple[Candidate, ...]:
+        """Those that can't take it, in the record of a refusal for this reason."""
+        return () if self._is_told(reason) else self.candidates(NOWHERE)
 
     def bearable_after(self, patience_seconds: float) -> float | None:
         """After how many seconds it is placed although that costs targets; ``None`` = never."""
@@ -365,22 +406,32 @@ class Quasar(ByReservation):
         if sizing is not None:
             need = sizing.cpu_millicpus
         reasons = _reasons_on(request, need, reserved.memory_bytes, view)
-        sized = None if sizing is None else sizing.performance()
-        cost = contention.cost(reasons > TOO_LARGE, None if sized is None else lambda: sized)
+        score, memory_bytes = np.full(len(need), inf), reserved.memory_bytes
+        options = ServerOptions(
+            request, view, need, memory_bytes, reasons, score, sizing, contention, outs
+        )
         possible = reasons == OK
         if (apart := contention.incompatible) is not None:
             reasons[possible & apart] = INCOMPATIBLE
             possible &= ~apart
-        score = need / 1000.0 + cost.waste
+        return self._ranked(options, possible, confidence) if possible.any() else options
+
+    def _ranked(
+        self, options: ServerOptions, possible: NDArray[np.bool_], confidence: float
+    ) -> ServerOptions:
+        """With the scores of those that could take it, and what is refused for contention."""
+        request, view, need = options.request, options.view, options.need
+        sizing, does, loss, reasons = options.sizing, options.does, options.loss, options.reason
+        best_effort = request.workload.best_effort
+        score = need / 1000.0 + options.cost.waste
         if best_effort:  # To the emptiest: by its CPU, then by its residents.
             score = view.cpu_allocated / np.maximum(view.cpu_capacity, 1) + view.residents / 100
-        loss = contention.residents_loss()
-        own, does = np.zeros(1), sized
-        if sizing is not None and sized is not None:
-            own = sizing.kept_probabilities(sized)
-        elif (does := cold_start(request, view, contention)) is not None:
+        own = np.zeros(1)
+        if sizing is not None and does is not None:
+            own = sizing.kept_probabilities(does)
+        elif (does := cold_start(request, view, options.contention)) is not None:
             own = np.minimum(kept_probabilities(does, request.workload.tolerance), confidence)
-        gain = self._gain(own, does, contention, loss)
+        gain = self._gain(own, does, options.contention, loss)
         gain = gain - self.settings.fragmentation_weight * fragmentation(view, need)
         # No more targets are lost for it than it keeps; the longer it waits, the more.
         bearable = np.maximum(own, self._borne(request))
@@ -389,20 +440,8 @@ class Quasar(ByReservation):
         if not best_effort and kept.any():
             first = kept & (gain >= gain[kept].max() - SAME_GAIN)
             self._prefer_empty(score, need, first, view)
-        score = np.where(kept, _ranked_by_gain(score, gain, kept), inf)
-        return ServerOptions(
-            request,
-            view,
-            need,
-            reserved.memory_bytes,
-            reasons,
-            score,
-            sizing,
-            contention,
-            cost.violation,
-            loss.targets,
-            outs,
-        )
+        options.score[:] = np.where(kept, _ranked_by_gain(score, gain, kept), inf)
+        return options
 
     def _several(self, best: int, options: ServerOptions) -> ServerSet | None:
         """Where the best server is not sure to keep the target: those that together are surer."""
@@ -580,9 +619,10 @@ class Quasar(ByReservation):
         if not request.workload.best_effort:
             sizes = np.where(sizes > 0, sizes, np.maximum(view.cpu_capacity + 1, 1))
         need = options.allocation(int(sizes.min()) if sizes.size else 0)
-        plain = refuse(self.name, request, need, view, sizes).decision
-        numbers, listed = self._numbers(need, options), options.candidates(NOWHERE)
-        return Refuse(replace(plain, candidates=listed, numbers=numbers), cpu_needed=options.need)
+        reason, why, mend = why_refused(need, sizes, view)
+        refusal = self._refusal(options, reason, why, mend)
+        numbers = self._numbers(need, options)
+        return replace(refusal, decision=replace(refusal.decision, numbers=numbers))
 
     def _rejected(self, options: ServerOptions) -> Refuse:
         sizing = options.sizing
@@ -608,7 +648,7 @@ class Quasar(ByReservation):
             message=why,
             would_change=mend,
             considered=len(options.need),
-            candidates=options.candidates(NOWHERE),
+            candidates=options.candidates_unless_told(reason),
             predicted=predicted,
         )
         return Refuse(decision, cpu_needed=options.need)
