@@ -40,6 +40,7 @@ from wharfinger.model.profile import Estimate
 from wharfinger.model.units import cpu_number
 from wharfinger.model.view import OffTarget, Request, View
 from wharfinger.model.workload import OnMiss, Spread, WorkloadType
+from wharfinger.native import judge_room
 from wharfinger.policies.placement.common import (
     ByReservation,
     candidates,
@@ -162,7 +163,7 @@ CODES = (
     ReasonCode.DOES_NOT_FIT,
 )
 _NO_SERVERS, _EXCLUDED, TOO_LARGE, _NO_ROOM, OFF_PREDICTION, OK, CONTENTION, INCOMPATIBLE = range(8)
-"""Indices in ``CODES``."""
+"""Indices in ``CODES``; those before ``CONTENTION`` as ``judge_room`` gives them."""
 
 
 @dataclass(frozen=True)
@@ -291,21 +292,18 @@ def _reasons_on(
     request: Request, need: NDArray[np.int64], memory_bytes: int, view: View
 ) -> NDArray[np.int64]:
     """(S,) why each server can't take it now, as an index in ``CODES``."""
-    cpu = view.cpu_capacity
-    too_large = (need > cpu) | (memory_bytes > view.memory_capacity)
-    if not request.workload.best_effort:
-        too_large |= need == 0
-    full = (view.cpu_allocated + need > cpu) | (
-        view.memory_allocated + memory_bytes > view.memory_capacity
+    return judge_room(
+        need,
+        memory_bytes,
+        view.cpu_capacity,
+        view.cpu_allocated,
+        view.memory_capacity,
+        view.memory_allocated,
+        view.accepting,
+        open_servers(request, view),
+        view.unsettled,
+        request.workload.best_effort,
     )
-    reasons = np.full(len(need), OK)
-    # The last that holds is what is said.
-    reasons[view.unsettled > 0] = OFF_PREDICTION
-    reasons[full] = _NO_ROOM
-    reasons[too_large] = TOO_LARGE
-    reasons[open_servers(request, view) == 0] = _EXCLUDED
-    reasons[view.accepting == 0] = _NO_SERVERS
-    return reasons
 
 
 def _prediction_on(row: int, options: ServerOptions) -> Prediction | None:
@@ -663,11 +661,13 @@ class Quasar(ByReservation):
     ) -> Place | None:
         """One server more, where what can be had on its own does not keep the target."""
         off, count = request.off_target, len(placements)
-        outs = scale_out(request.workload, request.classification, view.capabilities)
-        if off is None or not off.lacks or count + 1 not in outs or not view.capabilities.resize:
+        if off is None or not off.lacks or not view.capabilities.resize:
             return None
         if request.workload.scale.gang:
             return None  # All its servers have started together.
+        outs = scale_out(request.workload, request.classification, view.capabilities)
+        if count + 1 not in outs:
+            return None
         if (
             request.workload.type is WorkloadType.LATENCY_CRITICAL
             and isinstance(verdict, Refuse)

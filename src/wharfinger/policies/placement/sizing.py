@@ -27,11 +27,12 @@ from wharfinger.classification.prediction import (
 from wharfinger.core.seams.contention import Array, Assessment, LogEstimates
 from wharfinger.model.arrays import frozen, normal_below
 from wharfinger.model.decisions import Prediction
+from wharfinger.model.memo import by_identity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Target
-from wharfinger.native import first_enough
+from wharfinger.native import first_enough, first_enough_on
 
 REJECTED = "its target is out of reach, and its manifest says onMiss: reject"
 REACHABLE = "a lower target, a larger or faster server, or onMiss: run"
@@ -74,6 +75,8 @@ LEAST_STD = 0.02
 """Of the logarithm of a predicted performance."""
 LEAST_GIVEN = 0.5
 """Of what would do without doubt: less is not given where no server is sure to keep a target."""
+KEPT = 512
+"""Classifications of which it is kept what platforms do: asked again and again while one waits."""
 LEAST_KEPT = 1e-9
 """Of a target, with any tolerance."""
 
@@ -374,10 +377,7 @@ class _ByPlatform:
     def of(
         cls, classification: Classification, view: View, sizes: NDArray[np.int64]
     ) -> "_ByPlatform":
-        if classification.by_allocation:
-            drop, variance = slower_over(classification, view.platforms, sizes.tolist())
-        else:
-            drop, variance = (each[:, None] for each in slower(classification, view.platforms))
+        drop, variance = _by_platform(classification, tuple(view.platforms), tuple(sizes.tolist()))
         return cls(sizes, view.platform, drop, variance)
 
     def first_enough(self, curve: SizeCurve, suffered: LogEstimates, z: float) -> NDArray[np.int64]:
@@ -385,14 +385,10 @@ class _ByPlatform:
         if self.drop.shape[1] == 1:
             drop = self.beside(suffered, self.sizes[:1])
             return first_enough(curve.medians, curve.variances, drop.mean, drop.variance, z)
-        first = np.empty(len(self.platform), dtype=np.int64)
-        for at, (drop, variance) in enumerate(zip(self.drop, self.variance, strict=True)):
-            rows = np.flatnonzero(self.platform == at)
-            if rows.size:
-                medians, variances = curve.medians - drop, curve.variances + variance
-                mean, its = suffered.mean[rows], suffered.variance[rows]
-                first[rows] = first_enough(medians, variances, mean, its, z)
-        return first
+        medians, variances = curve.medians - self.drop, curve.variances + self.variance
+        return first_enough_on(
+            medians, variances, self.platform, suffered.mean, suffered.variance, z
+        )
 
     def fastest(self) -> Callable[[int], tuple[float, float]]:
         """Of the platform that is fastest with the largest size, by the index of a size."""
@@ -408,6 +404,18 @@ class _ByPlatform:
             at = np.minimum(np.searchsorted(self.sizes, chosen), self.drop.shape[1] - 1)
             drop, variance = self.drop[self.platform, at], self.variance[self.platform, at]
         return LogEstimates(suffered.mean + drop, suffered.variance + variance)
+
+
+@by_identity(maxsize=KEPT)
+def _by_platform(
+    classification: Classification, platforms: tuple[str, ...], sizes: tuple[int, ...]
+) -> tuple[Array, Array]:
+    """The drop and its variance."""
+    if classification.by_allocation:
+        drop, variance = slower_over(classification, platforms, sizes)
+    else:
+        drop, variance = (each[:, None] for each in slower(classification, platforms))
+    return frozen(drop), frozen(variance)
 
 
 def _enough(
