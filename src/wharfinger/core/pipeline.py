@@ -41,7 +41,7 @@ from wharfinger.errors import NotFound
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage, recommended
 from wharfinger.model.profile import Measurements
-from wharfinger.model.view import Capabilities, Request, View
+from wharfinger.model.view import ALL_REASONS, Capabilities, Request, View
 from wharfinger.model.workload import Workload
 
 _BEGINNINGS = frozenset({ev.ManagerStarted, ev.EngineSynced})
@@ -715,7 +715,7 @@ class Core:
         allowed = self.policy.admission.servers(request, record.queue, view)
         if avoided:  # Of a refusal without these nobody is told.
             excluded = request.excluded | avoided
-            request = replace(request, excluded=excluded, told=frozenset(ReasonCode))
+            request = replace(request, excluded=excluded, told=ALL_REASONS)
         verdict = place_within(self.policy.placement, request, self.view, allowed)
         migrated = record.migrations > 0 and not (record.start_failures or avoided)
         if isinstance(verdict, Refuse) and migrated and request.excluded:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import frozen
-from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.decisions import Prediction, ReasonCode
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import Workload
 
@@ -213,6 +213,14 @@ class OffTarget:
         return self.normalized < 1 or self.throttled is not None
 
 
+ALL_REASONS = frozenset(ReasonCode)
+"""``Request.told`` where a refusal is read by nobody."""
+
+
+def _any_pays(_: Prediction) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a policy is asked: a placement of this workload.
@@ -232,6 +240,7 @@ class Request:
             unknown.
         told: Reasons for which nobody is told of a refusal, because it was told before: its record
             is not kept, and may lack candidates and words.
+        pays: Whether a place with such a prediction is of use; one that is not may be refused.
     """
 
     workload: Workload
@@ -246,6 +255,7 @@ class Request:
     restarted: bool = False
     run_seconds: Callable[[], tuple[float, ...]] = tuple
     told: AbstractSet[ReasonCode] = frozenset()
+    pays: Callable[[Prediction], bool] = _any_pays
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation by a policy that does not size by target.

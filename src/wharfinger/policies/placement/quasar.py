@@ -6,9 +6,9 @@ targets that are expected to be kept, the newcomer's less those that residents l
 workload gets its reservation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from math import exp, inf
 from operator import attrgetter
 
@@ -36,14 +36,16 @@ from wharfinger.model.decisions import (
     Refuse,
     Stage,
 )
+from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import OffTarget, Request, View
+from wharfinger.model.view import ALL_REASONS, OffTarget, Request, View
 from wharfinger.model.workload import OnMiss, Spread, WorkloadType
 from wharfinger.native import judge_room
 from wharfinger.policies.placement.common import (
     ByReservation,
     candidates,
+    is_full,
     needed,
     open_servers,
     why_refused,
@@ -124,6 +126,17 @@ class QuasarSettings:
 def _zone_of(request: Request, view: View) -> NDArray[np.int64] | None:
     """(S,) over which its servers are to be spread; ``None`` = over nothing."""
     return view.zone if request.workload.scale.spread is Spread.ZONE else None
+
+
+def _curves(request: Request, view: View) -> list[TargetPart]:
+    """Of its target, or what is known of its shape; empty = nothing is classified."""
+    classification, period = request.classification, view.capabilities.quota_period_seconds
+    if classification is None:
+        return []
+    parts = parts_of(request.workload, classification, request.waited_seconds, period)
+    if not parts and classification.shape is not None:
+        parts = [TargetPart(classification.shape, 1.0)]
+    return parts
 
 
 def _after_growth(
@@ -362,6 +375,8 @@ class Quasar(ByReservation):
 
     def place(self, request: Request, view: View) -> Place | Refuse | WaitUntil:
         """Size on each server, drop those that don't fit, rank the others."""
+        if request.told >= ALL_REASONS and self._nothing_is_free(request, view):
+            return Refuse(Decision(Stage.PLACEMENT, self.name, False, ReasonCode.NO_ROOM, ""))
         options = self._look(request, view)
         out_of_reach = self._is_out_of_reach(options)
         # What has run once is admitted: a program that crashed while off its target runs again.
@@ -377,6 +392,9 @@ class Quasar(ByReservation):
         if several is not None:
             return self._place_on(several, options, ranked)
         allocation = options.allocation(int(options.need[best]))
+        predicted = _prediction_on(best, options)
+        if predicted is not None and not request.pays(predicted):
+            return self._pays_not()
         decision = Decision(
             stage=Stage.PLACEMENT,
             decided_by=self.name,
@@ -386,9 +404,21 @@ class Quasar(ByReservation):
             considered=len(view.names),
             candidates=options.candidates(ranked),
             numbers=self._numbers(allocation, options),
-            predicted=_prediction_on(best, options),
+            predicted=predicted,
         )
         return Place((Placement(view.names[best], allocation),), decision)
+
+    def _pays_not(self) -> Refuse:
+        return Refuse(Decision(Stage.PLACEMENT, self.name, False, ReasonCode.WOULD_NOT_HELP, ""))
+
+    def _nothing_is_free(self, request: Request, view: View) -> bool:
+        """Whether no server has room for the least that it could get."""
+        least = request.reserved(view.capabilities)
+        if not request.workload.best_effort:
+            fractional = view.capabilities.fractional_cpu
+            step = self.settings.sizing.step_millicpus if fractional else MILLICPUS_PER_CPU
+            least = replace(least, cpu_millicpus=min(step, least.cpu_millicpus or step))
+        return is_full(request, least, view)
 
     def _look(self, request: Request, view: View) -> ServerOptions:
         reserved, best_effort = request.reserved(view.capabilities), request.workload.best_effort
@@ -483,7 +513,7 @@ class Quasar(ByReservation):
 
     def _place_on(
         self, found: ServerSet, options: ServerOptions, ranked: NDArray[np.intp]
-    ) -> Place:
+    ) -> Place | Refuse:
         names, sizing, request = options.view.names, options.sizing, options.request
         assert sizing is not None
         placements = tuple(
@@ -505,6 +535,8 @@ class Quasar(ByReservation):
             target=request.workload.target,
             cpu_millicpus=cpu,
         )
+        if not request.pays(predicted):
+            return self._pays_not()
         decision = Decision(
             stage=Stage.PLACEMENT,
             decided_by=self.name,
@@ -657,7 +689,7 @@ class Quasar(ByReservation):
         placements: tuple[Placement, ...],
         view: View,
         verdict: Place | Refuse | None,
-        parts: list[TargetPart],
+        known: Callable[[], list[TargetPart]],
     ) -> Place | None:
         """One server more, where what can be had on its own does not keep the target."""
         off, count = request.off_target, len(placements)
@@ -675,11 +707,14 @@ class Quasar(ByReservation):
         ):
             return None  # It is not its load that is too much.
         if isinstance(verdict, Place):
-            does = _after_growth(parts, placements, verdict.placements, off)
+            does = _after_growth(known(), placements, verdict.placements, off)
             if does >= 1 - request.workload.tolerance:
                 return None
         held = {view.row(p.server): p.allocation.cpu_millicpus for p in placements}
-        options = self._look(replace(request, excluded=request.excluded | held.keys()), view)
+        elsewhere = replace(request, excluded=request.excluded | held.keys())
+        if self._nothing_is_free(elsewhere, view):
+            return None
+        options = self._look(elsewhere, view)
         if options.sizing is None:
             return None
         more = one_more(
@@ -727,27 +762,25 @@ class Quasar(ByReservation):
             return super().resize(request, placements, view)
         if off is None:
             return follow_memory(self.name, request, placements, view)
-        parts: list[TargetPart] = []
-        if classification:
-            period = view.capabilities.quota_period_seconds
-            parts = parts_of(request.workload, classification, request.waited_seconds, period)
-            if not parts and classification.shape is not None:
-                parts = [TargetPart(classification.shape, 1.0)]
+
+        @cache
+        def known() -> list[TargetPart]:
+            return _curves(request, view)
 
         def wanted(held: Allocation, off: OffTarget) -> int:
             margin = settings.resizing.margin
-            along = along_curve(parts, held, off, view, margin, settings.sizing)
+            along = along_curve(known(), held, off, view, margin, settings.sizing)
             return along or by_proportion(held, off, settings.resizing)
 
         if len(placements) > 1:
             verdict = follow_on_several(self.name, request, placements, view, settings.resizing)
         else:
             verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
-        if (more := self._out(request, placements, view, verdict, parts)) is not None:
+        if (more := self._out(request, placements, view, verdict, known)) is not None:
             return more
         if len(placements) > 1:
             return verdict
-        if not isinstance(verdict, Place) or classification is None or not parts:
+        if not isinstance(verdict, Place) or classification is None or not (parts := known()):
             return verdict
         before, after = placements[0].allocation, verdict.placements[0].allocation
         predicted = after_resize(parts, before, after, off, self._confidence)
