@@ -7,6 +7,7 @@ that slows it is. *When* is in ``slack``.
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from functools import partial
 
 from wharfinger.classification.prediction import normalized_with, parts_of, slower, worse_by
 from wharfinger.core import events as ev
@@ -35,7 +36,7 @@ from wharfinger.model.decisions import (
 )
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import OffTarget
+from wharfinger.model.view import ALL_REASONS, OffTarget
 from wharfinger.model.workload import Adapt, WorkloadType
 from wharfinger.policies.adaptation.elastic import Elastic
 from wharfinger.policies.adaptation.learning import Learning
@@ -236,20 +237,26 @@ class ByTarget:
             return False
         view = cluster.view()
         here = frozenset(view.row(p.server) for p in record.placements)
-        request = replace(cluster.request(record, now), excluded=here)
-        verdict = cluster.placement.place(request, view)
-        predicted = verdict.decision.predicted
-        if not isinstance(verdict, Place) or predicted is None:
-            return False
-        gain = gain_of_move(
+        gains = partial(
+            gain_of_move,
             record,
             now,
             off,
-            predicted,
             keeps_work=keeps_work,
             settings=self.settings,
             alternatives=len(set(view.platform.tolist())),
         )
+        request = replace(
+            cluster.request(record, now),
+            excluded=here,
+            told=ALL_REASONS,
+            pays=lambda predicted: gains(predicted).pays,
+        )
+        verdict = cluster.placement.place(request, view)
+        predicted = verdict.decision.predicted
+        if not isinstance(verdict, Place) or predicted is None:
+            return False
+        gain = gains(predicted)
         if not gain.pays:
             return False
         server = verdict.placements[0].server
@@ -277,7 +284,7 @@ class ByTarget:
             if not self._may_make_room(neighbor, now):
                 continue
             here = frozenset(view.row(p.server) for p in neighbor.placements)
-            request = replace(cluster.request(neighbor, now), excluded=here)
+            request = replace(cluster.request(neighbor, now), excluded=here, told=ALL_REASONS)
             verdict = cluster.placement.place(request, view)
             if not isinstance(verdict, Place):
                 continue
