@@ -6,7 +6,7 @@ order give: they only leave out what can't matter, and hold nothing in memory be
 """
 
 from libc.math cimport fabs, isnan, sqrt
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
 
@@ -40,9 +40,8 @@ def first_enough(
     Raises:
         ValueError: Lengths differ.
     """
-    cdef Py_ssize_t sizes = medians.shape[0], servers = drop.shape[0]
-    cdef Py_ssize_t s, g, base, half, left
-    cdef double bound, least_variance, last_drop = 0.0, last_variance = 0.0
+    cdef Py_ssize_t sizes = medians.shape[0], servers = drop.shape[0], s
+    cdef double least_variance
     if variances.shape[0] != sizes or drop_variance.shape[0] != servers:
         raise ValueError("medians and variances, or drops and theirs, differ in length")
     found = np.empty(servers, dtype=np.int64)
@@ -54,27 +53,103 @@ def first_enough(
     least_variance = np.min(variances)
     with nogil:
         for s in range(servers):
-            if s and drop[s] == last_drop and drop_variance[s] == last_variance:
+            if s and drop[s] == drop[s - 1] and drop_variance[s] == drop_variance[s - 1]:
                 first[s] = first[s - 1]
                 continue
-            last_drop, last_variance = drop[s], drop_variance[s]
-            base = 0
-            if z >= 0:
-                bound = last_drop + z * sqrt(least_variance + last_variance)
-                bound -= SLACK * (1.0 + fabs(bound))
-                left = sizes
-                while left > 1:  # without a branch that can't be foreseen
-                    half = left >> 1
-                    base += half * (highest[base + half - 1] < bound)
-                    left -= half
-                base += highest[base] < bound
-            for g in range(base, sizes):
-                if medians[g] - z * sqrt(variances[g] + last_variance) >= last_drop:
-                    first[s] = g
-                    break
-            else:
-                first[s] = sizes
+            first[s] = _first(
+                &medians[0],
+                &variances[0],
+                &highest[0],
+                sizes,
+                least_variance,
+                drop[s],
+                drop_variance[s],
+                z,
+            )
     return found
+
+
+def first_enough_on(
+    const double[:, ::1] medians,
+    const double[:, ::1] variances,
+    const int64_t[::1] platform,
+    const double[::1] drop,
+    const double[::1] drop_variance,
+    double z,
+):
+    """``first_enough``, where each platform has a curve of its own.
+
+    Args:
+        medians: (P, G) of the logarithm of performance over target, by platform and size.
+        variances: (P, G) of that.
+        platform: (S,) rows of these, of each server.
+        drop: (S,) what is taken off it on each server.
+        drop_variance: (S,) of that.
+        z: Standard deviations that stand for the confidence.
+
+    Returns:
+        (S,) indices of sizes; G where none is enough.
+
+    Raises:
+        ValueError: Lengths differ, or there is no such platform.
+    """
+    cdef Py_ssize_t platforms = medians.shape[0], sizes = medians.shape[1], s, at
+    cdef Py_ssize_t servers = platform.shape[0]
+    if variances.shape[0] != platforms or variances.shape[1] != sizes:
+        raise ValueError("medians and variances differ in length")
+    if drop.shape[0] != servers or drop_variance.shape[0] != servers:
+        raise ValueError("platforms, drops and their variances differ in length")
+    for s in range(servers):
+        if not 0 <= platform[s] < platforms:
+            raise ValueError(f"there is no platform {platform[s]}")
+    found = np.empty(servers, dtype=np.int64)
+    if not sizes or not servers:
+        found[:] = 0
+        return found
+    cdef int64_t[::1] first = found
+    cdef double[:, ::1] highest = np.maximum.accumulate(medians, axis=1)
+    cdef double[::1] least_variance = np.min(variances, axis=1)
+    with nogil:
+        for s in range(servers):
+            at = platform[s]
+            first[s] = _first(
+                &medians[at, 0],
+                &variances[at, 0],
+                &highest[at, 0],
+                sizes,
+                least_variance[at],
+                drop[s],
+                drop_variance[s],
+                z,
+            )
+    return found
+
+
+cdef inline int64_t _first(
+    const double* medians,
+    const double* variances,
+    const double* highest,
+    Py_ssize_t sizes,
+    double least_variance,
+    double drop,
+    double variance,
+    double z,
+) noexcept nogil:
+    """On one server."""
+    cdef Py_ssize_t g, base = 0, half, left = sizes
+    cdef double bound
+    if z >= 0:
+        bound = drop + z * sqrt(least_variance + variance)
+        bound -= SLACK * (1.0 + fabs(bound))
+        while left > 1:  # without a branch that can't be foreseen
+            half = left >> 1
+            base += half * (highest[base + half - 1] < bound)
+            left -= half
+        base += highest[base] < bound
+    for g in range(base, sizes):
+        if medians[g] - z * sqrt(variances[g] + variance) >= drop:
+            return g
+    return sizes
 
 
 def sum_drops(
@@ -243,3 +318,69 @@ def add_exceeded(
                     over = over - low
             exceeded[s] += over
             norm[s] += fabs(d1 + d2)
+
+
+def judge_room(
+    const int64_t[::1] need,
+    int64_t memory,
+    const int64_t[::1] cpu_capacity,
+    const int64_t[::1] cpu_allocated,
+    const int64_t[::1] memory_capacity,
+    const int64_t[::1] memory_allocated,
+    const uint8_t[::1] accepting,
+    const uint8_t[::1] usable,
+    const uint8_t[::1] unsettled,
+    bint nothing_fits,
+):
+    """Why each server can't take a workload now.
+
+    Args:
+        need: (S,) thousandths of a CPU that it would get there.
+        memory: Bytes that it would get.
+        cpu_capacity: (S,) thousandths of a CPU, the others likewise as in a view.
+        cpu_allocated: (S,).
+        memory_capacity: (S,).
+        memory_allocated: (S,).
+        accepting: (S,).
+        usable: (S,) 1 where it accepts work and is not excluded.
+        unsettled: (S,).
+        nothing_fits: Whether a workload that needs no CPU at all fits; else it is too large.
+
+    Returns:
+        (S,) the first that holds of: 0 the server does not accept work, 1 it is excluded, 2 the
+        workload is too large for it, 3 it has no room, 4 it is unsettled; 5 none does.
+
+    Raises:
+        ValueError: Lengths differ.
+    """
+    cdef Py_ssize_t servers = need.shape[0], s
+    if not (
+        cpu_capacity.shape[0] == cpu_allocated.shape[0] == servers
+        and memory_capacity.shape[0] == memory_allocated.shape[0] == servers
+        and accepting.shape[0] == usable.shape[0] == unsettled.shape[0] == servers
+    ):
+        raise ValueError("the columns differ in length")
+    judged = np.empty(servers, dtype=np.int64)
+    cdef int64_t[::1] reason = judged
+    with nogil:
+        for s in range(servers):
+            if not accepting[s]:
+                reason[s] = 0
+            elif not usable[s]:
+                reason[s] = 1
+            elif (
+                need[s] > cpu_capacity[s]
+                or memory > memory_capacity[s]
+                or (need[s] == 0 and not nothing_fits)
+            ):
+                reason[s] = 2
+            elif (
+                cpu_allocated[s] + need[s] > cpu_capacity[s]
+                or memory_allocated[s] + memory > memory_capacity[s]
+            ):
+                reason[s] = 3
+            elif unsettled[s]:
+                reason[s] = 4
+            else:
+                reason[s] = 5
+    return judged

@@ -12,13 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.stories import STORIES, Story, rate, relieved, suspended, would_disturb
+from tests.support.stories import (
+    STORIES,
+    Story,
+    classified,
+    like,
+    measured,
+    rate,
+    relieved,
+    suspended,
+    would_disturb,
+)
 from wharfinger.cli import describe, submit, top
 from wharfinger.cli.explain import explanation_text
 from wharfinger.cli.get import MEASUREMENTS
 from wharfinger.cli.output import table
 from wharfinger.cli.tables import columns
+from wharfinger.core.outlook import measurements_like, outlook
 from wharfinger.service import cluster, explanations, history, workloads
+from wharfinger.service.outlooks import Basis, from_type, shown
 from wharfinger.store.base import LogEntry
 
 GOLDEN = Path(__file__).parent / "explain"
@@ -74,14 +86,21 @@ def _events() -> str:
     return table(events, columns("events", "table"))
 
 
-def _dry_run() -> str:
-    story = Story()
-    decisions = [
-        explanations.decision(made).as_json()
-        for made in story.manager.preview(rate("encode", 120.0), story.now)
-    ]
+def _dry_run(known: bool = False) -> str:
+    story, wanted = Story(), rate("encode", 120.0)
+    what, basis, why = like(), Basis.TYPE, from_type(wanted)
+    if known:
+        story.submit(rate("decode", 90.0))
+        story.profile("decode", classified(), measured())
+        what, basis = classified(), Basis.SAME_PROGRAM
+        _, why = measurements_like(story.manager, wanted, story.now)
+    made = story.manager.preview(wanted, story.now)
+    decisions = [explanations.decision(one).as_json() for one in made]
+    expected = outlook(story.manager, wanted, story.now, what)
+    assert expected is not None
     submitted = {"name": "encode", "outcome": "created", "run": 1, "created": True}
-    preview = {**submitted, "warnings": [], "decisions": decisions}
+    told = shown(expected, wanted, basis, why).as_json()
+    preview = {**submitted, "warnings": [], "decisions": decisions, "outlook": told}
     return submit.previews_text([preview])
 
 
@@ -96,6 +115,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "describe-workload": _described,
     "describe-server": _described_server,
     "submit-dry-run": _dry_run,
+    "submit-dry-run-known": lambda: _dry_run(known=True),
 }
 
 

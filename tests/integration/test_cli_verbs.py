@@ -91,6 +91,11 @@ def test_several_files_are_applied_whole_or_not_at_all(manager: LiveManager, tmp
 
 def test_an_update_shows_what_it_would_change(manager: LiveManager):
     running(manager, "a")
+    manager.run("update", "a", "--adapt", "off")
+    manager.run("update", "a", "--adapt", "auto")
+    errors = manager.run("update", "a", "--adapt", "on", status=2)
+    expected = "wharfinger: spec.adapt: 'on' is not one of off, recommend, auto; write auto\n"
+    assert errors == expected
     shown = manager.run("update", "a", "--priority", "7", "--dry-run")
     assert "workload/a would be updated" in shown
     assert "spec.priority" in shown

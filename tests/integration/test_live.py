@@ -366,6 +366,25 @@ def test_a_manager_that_recommends_says_what_it_would_do_and_does_nothing(start:
     assert not (manager.state / "runs" / ".profiles").exists()
 
 
+def test_a_workload_that_is_not_to_be_adjusted_says_what_would_be_done(start: Start) -> None:
+    manager = start("--servers", first_cpu())
+    manager.submit(hashing("wanted", adapt="recommend"))
+    found = manager.wait_for(lambda found: runs(found["wanted"]))
+    given = found["wanted"]["cpus"]
+    asked = f"{rate_of(found['wanted']) * 4:.0f}/s"
+    manager.run("update", "wanted", "--rate", asked)
+    left = manager.wait_for(
+        lambda found: (
+            found["wanted"]["reason"] == "recommended"
+            and "recommended: raised from" in manager.run("explain", "wanted")
+        ),
+        60,
+    )
+    assert left["wanted"]["cpus"] == given
+    manager.run("update", "wanted", "--adapt", "auto")
+    manager.wait_for(lambda found: found["wanted"]["cpus"] > given, 60)
+
+
 def test_what_runs_is_left_alone_by_a_manager_that_recommends(start: Start) -> None:
     manager = start("--servers", first_cpu())
     manager.submit(hashing("wanted"))

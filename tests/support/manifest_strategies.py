@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from wharfinger.manifest import arrays, fields, kinds, rules
 from wharfinger.model import units
 from wharfinger.model.workload import (
+    Adapt,
     After,
     HttpMeasure,
     LatencyBound,
@@ -216,5 +217,6 @@ def single_workloads(draw):
         schedule=draw(st.none() | schedules),
         ttl_after_finished_seconds=draw(st.none() | durations),
         on_miss=draw(st.sampled_from(OnMiss)),
+        adapt=draw(st.sampled_from(Adapt)),
         waiting_seconds=waiting,
     )

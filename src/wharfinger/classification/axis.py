@@ -8,7 +8,7 @@ between two others, and beyond the last, are linear in them, so that covariances
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import log
+from math import log, sqrt
 
 import numpy as np
 
@@ -40,7 +40,13 @@ def value_on(kind: Aspect, setting: Setting) -> str:
 
 def axes_between(setting: Setting, reference: Setting) -> tuple[Aspect, ...]:
     """Which of the three differ."""
-    return tuple(kind for kind in AXES if value_on(kind, setting) != value_on(kind, reference))
+    # As ``value_on`` tells them apart, without their names.
+    differ = (
+        setting.configuration != reference.configuration,
+        setting.servers != reference.servers,
+        setting.platform != reference.platform,
+    )
+    return tuple(kind for kind, differs in zip(AXES, differ, strict=True) if differs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,8 @@ class Axis:
         if not origin.weights:  # Relative to an unknown, nothing is known.
             return 0.0, _UNKNOWN.variance + self.noise_variance
         point = self.point(value)
+        if len(point.weights) == 1 and len(origin.weights) == 1:
+            return self._between_columns(point, origin)
         used = sorted({*point.weights, *origin.weights})
         line = np.zeros((1, len(used)))
         # What lies at an unknown point is the reference, with doubt.
@@ -101,6 +109,24 @@ class Axis:
         mean = (line @ self.prediction.log_mean[used])[0] + (point.shift - origin.shift)
         variance = (line @ self._covariance(used) @ line.T)[0, 0] + point.variance
         return float(mean), float(variance + (self.noise_variance + origin.variance))
+
+    def _between_columns(self, point: AxisPoint, origin: AxisPoint) -> tuple[float, float]:
+        """``change`` from one column to another, which is all that most are asked for."""
+        (there,), (here,) = point.weights, origin.weights
+        more = self.noise_variance + origin.variance
+        if there == here:
+            return point.shift - origin.shift, point.variance + more
+        logs, variances = self.prediction.log_mean, self.prediction.gaussian.variances
+        mean = logs.item(there) - logs.item(here) + (point.shift - origin.shift)
+        if variances.item(there) > 0 and variances.item(here) > 0:
+            given = self.prediction.covariance.item
+            variance = (given(there, there) - given(here, there)) - (
+                given(there, here) - given(here, here)
+            )
+        else:
+            one, other = (sqrt(max(variances.item(j), 0.0)) for j in (there, here))
+            variance = one * one + other * other
+        return mean, variance + point.variance + more
 
     def _covariance(self, used: list[int]) -> Array:
         # Where at most one is not certain there is no covariance to work out.

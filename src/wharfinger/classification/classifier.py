@@ -467,9 +467,10 @@ def _observations(
     cpu = max(planned & positive.keys(), default=max(positive))
     reference = Setting(platform, Configuration(cpu))
     runs |= {Setting(platform, Configuration(c)): entry for c, entry in positive.items()}
-    performance = {
-        setting: replace(entry, value=as_performance(quantity, entry.value))
-        for setting, entry in runs.items()
-        if entry.value > 0
-    }
+    performance = {setting: entry for setting, entry in runs.items() if entry.value > 0}
+    if quantity is Quantity.LATENCY:
+        performance = {
+            setting: replace(entry, value=as_performance(quantity, entry.value))
+            for setting, entry in performance.items()
+        }
     return RowObservations(reference, performance, type=type_)

@@ -22,10 +22,13 @@ from wharfinger.classification.throttling import (
 )
 from wharfinger.model.arrays import Array
 from wharfinger.model.decisions import Interval, Term
+from wharfinger.model.memo import by_identity
 from wharfinger.model.performance import MAX_NORMALIZED, Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate, quantile
 from wharfinger.model.workload import Target, Workload
 
+KEPT = 512
+"""Classifications of which the parts of a target are kept: asked for again while one waits."""
 START_SECONDS = 0.5
 """Between a decision and the program's first work."""
 
@@ -58,10 +61,15 @@ class TargetPart:
 
     def normalized_over(self, cpu_millicpus: Sequence[int]) -> tuple[list[float], list[float]]:
         """The means and deviations of ``normalized`` for many allocations."""
-        means, stds = self.curve.over(cpu_millicpus)
+        means, stds = _over(self.curve, tuple(cpu_millicpus))
         over = [self.factor / mean if self.inverse else self.factor * mean for mean in means]
         # A conditional expression: min() would take most of the time.
         return [each if each < MAX_NORMALIZED else MAX_NORMALIZED for each in over], stds
+
+
+@by_identity(maxsize=KEPT)
+def _over(curve: Curve, cpu_millicpus: tuple[int, ...]) -> tuple[list[float], list[float]]:
+    return curve.over(cpu_millicpus)
 
 
 def parts_of(
@@ -77,7 +85,7 @@ def parts_of(
     target, curves = workload.target, classification.curves
     if target is None:
         return []
-    parts = _service_parts(target, classification, quota_period_seconds)
+    parts = list(_service_parts(classification, target, quota_period_seconds))
     throughput, rate = curves.get(Quantity.THROUGHPUT), curves.get(Quantity.RATE)
     latency = None if parts else curves.get(Quantity.LATENCY)
     if not parts and throughput and target.throughput_per_second:
@@ -96,9 +104,10 @@ def parts_of(
     return parts
 
 
+@by_identity(maxsize=KEPT)
 def _service_parts(
-    target: Target, classification: Classification, quota_period_seconds: float
-) -> list[TargetPart]:
+    classification: Classification, target: Target, quota_period_seconds: float
+) -> Sequence[TargetPart]:
     """Of a service with a latency bound: the load that it holds there, over the load; or empty.
 
     A load that takes all that a service can do has no other; then it is known by CPU alone.

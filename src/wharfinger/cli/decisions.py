@@ -13,6 +13,8 @@ _EQUAL = 1e-9
 _SAME = 0.005
 """Shares that are printed alike."""
 _NEEDED = "cpu_needed_millicpus"
+_GIVEN = "cpu_given_millicpus"
+"""Of one of several servers that were chosen together; what it gives is part of the whole."""
 _UNITS: dict[str, Callable[[float], str]] = {
     "_millicpus": lambda value: fmt.number(value / 1000),
     "_bytes": fmt.size,
@@ -25,6 +27,8 @@ _VERDICTS = {
     "does-not-fit": "would not run with the workloads there",
 }
 _SHORT: tuple[tuple[str, str, Callable[[float], str] | None], ...] = (
+    ("GIVEN CPU", _GIVEN, None),
+    ("GIVES", "predicted_share", fmt.percent),
     ("NEEDS CPU", _NEEDED, None),
     ("FREE CPU", "cpu_free_millicpus", None),
     ("FREE MEMORY", "memory_free_bytes", None),
@@ -124,7 +128,7 @@ def _ranked(candidate: Record, decision: Record) -> str:
         too_high = decision["reason"] in ("target-too-high", "will-miss")
         return "has room, but is too slow" if too_high else "has room"
     chosen = decision["candidates"][0]
-    if candidate is chosen:
+    if candidate is chosen or _GIVEN in candidate["numbers"]:
         taken = decision["accepted"] and decision["decided_at"]
         return "chosen" if taken else "would be chosen"
     likely, most = (_of(one, "kept_probability") for one in (candidate, chosen))

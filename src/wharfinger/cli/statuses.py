@@ -51,6 +51,8 @@ def workload_status(workload: Record) -> str:
             return "suspended for a neighbor"
         case "running" if workload["ready"] is False:
             return "running (not ready)"
+        case "running" if workload["reason"] == "recommended":
+            return "running (adjustment recommended)"
         case "submitted" | "admitted" | "queued":
             return _waits(workload)
     return ended_status(workload)

@@ -14,6 +14,7 @@ from wharfinger.cli import format as fmt
 from wharfinger.cli.decisions import decisions_text
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK, complain
 from wharfinger.cli.options import add_common, add_option, add_wait, connect
+from wharfinger.cli.outlook import outlook_text
 from wharfinger.cli.output import Record, show, table
 from wharfinger.cli.tables import columns
 from wharfinger.cli.waiting import Judge, wait_for
@@ -180,6 +181,7 @@ def previews_text(previews: list[Record]) -> str:
         f"workload/{one['name']} {outcome(one, _WOULD)}\n"
         + decisions_text(one["decisions"])
         + _unknown(one["decisions"])
+        + ("\n" + outlook_text(one["outlook"]) if one.get("outlook") else "")
         for one in previews
     )
 
@@ -187,11 +189,11 @@ def previews_text(previews: list[Record]) -> str:
 def _unknown(decisions: list[Record]) -> str:
     """What a dry run can't know: it measures nothing."""
     profiling = [d for d in decisions if d["stage"] == "profiling"]
-    if not profiling:
+    if not profiling or "not profiled" in profiling[-1]["message"]:
         return ""
     what = "is profiled or classified first" if profiling[0]["accepted"] else "waits to be profiled"
     return (
-        "\n  not known yet: how its performance follows CPU, what interference it tolerates and "
+        "\n  not measured yet: how its performance follows CPU, what interference it tolerates and "
         f"causes.\n  It {what}, and may then be placed elsewhere, with another allocation"
     )
 

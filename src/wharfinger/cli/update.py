@@ -7,6 +7,7 @@ from pathlib import Path
 from wharfinger.cli import format as fmt
 from wharfinger.cli.decisions import decisions_text
 from wharfinger.cli.options import add_common, add_option, connect
+from wharfinger.cli.outlook import outlook_text
 from wharfinger.cli.output import Record, column, indented, show, table
 from wharfinger.cli.submit import read_document, source_of
 from wharfinger.errors import InvalidInput
@@ -16,6 +17,7 @@ _FIELDS = (
     ("--cpu CPUS", "resources.cpu", "reserved CPUs, e.g. 500m or 2"),
     ("--memory BYTES", "resources.memory", "limit on memory, e.g. 1Gi"),
     ("--priority N", "priority", "higher goes first"),
+    ("--adapt HOW", "adapt", "how it is adjusted as it runs: off, recommend or auto"),
     ("--tolerance SHARE", "tolerance", "how far the target may be missed, e.g. 5%"),
     ("--throughput RATE", "target.throughput", "to sustain, e.g. 40000/s"),
     ("--latency-p99 --p99 DURATION", "target.latency", "bound on its 99th percentile, e.g. 2ms"),
@@ -73,8 +75,11 @@ def _preview_text(preview: Record) -> str:
         return f"workload/{preview['name']} is so already: unchanged"
     columns = [column("FIELD", "name"), column("FROM", form=_value), column("TO", form=_value)]
     changes = indented(table(preview["changes"], columns))
-    decisions = decisions_text(preview["decisions"])
-    return f"workload/{preview['name']} would be updated\n{changes}\n{decisions}".rstrip()
+    parts = [f"workload/{preview['name']} would be updated", changes]
+    parts.append(decisions_text(preview["decisions"]))
+    if preview.get("outlook"):
+        parts.append(outlook_text(preview["outlook"]))
+    return "\n".join(filter(None, parts))
 
 
 def _value(value: object) -> str:

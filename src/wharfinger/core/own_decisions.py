@@ -30,6 +30,19 @@ def not_preempted(decision: Decision) -> Decision:
     return refused(decision, ReasonCode.NO_ROOM, message, mend)
 
 
+def behind_others(admission: str, ahead: int, queue: str) -> Decision:
+    """So many are served before it, and the first of them waits for room."""
+    return Decision(
+        Stage.PLACEMENT,
+        admission,
+        accepted=False,
+        reason=ReasonCode.BEHIND_OTHERS,
+        message=f"{ahead} wait before it in queue {queue}",
+        would_change="room for those, or a higher priority",
+        numbers={"waiting_before": float(ahead)},
+    )
+
+
 def withdrawn(placements: Sequence[Placement]) -> Decision:
     """A recommendation whose server takes no more work."""
     servers = " and ".join(placement.server for placement in placements)

@@ -41,7 +41,7 @@ from wharfinger.errors import NotFound
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage, recommended
 from wharfinger.model.profile import Measurements
-from wharfinger.model.view import Capabilities, Request, View
+from wharfinger.model.view import ALL_REASONS, Capabilities, Request, View
 from wharfinger.model.workload import Workload
 
 _BEGINNINGS = frozenset({ev.ManagerStarted, ev.EngineSynced})
@@ -234,8 +234,8 @@ class Core:
         """The decision for a waiting workload if it were served now; nothing is logged."""
         head = self._cluster.queues.heads.of(record.queue)
         if head is not None and head.name != record.name:
-            return self._place_ahead(now, record, head).decision
-        verdict = self._place(now, record)
+            return self._place_ahead(now, record, head, in_full=True).decision
+        verdict = self._place(now, record, in_full=True)
         if isinstance(verdict, Refuse) and self.policy.admission.blocks(verdict.decision.reason):
             return self._ahead.expected(
                 now, self._ahead.head(now, record, verdict), verdict.decision
@@ -249,17 +249,15 @@ class Core:
         ahead = self._cluster.queues.before(record.queue, entry_of(record))
         if not ahead or not self.policy.admission.blocks(ReasonCode.NO_ROOM):
             return []
-        return [
-            Decision(
-                Stage.PLACEMENT,
-                self.policy.admission.name,
-                accepted=False,
-                reason=ReasonCode.BEHIND_OTHERS,
-                message=f"{ahead} wait before it in queue {record.queue}",
-                would_change="room for those, or a higher priority",
-                numbers={"waiting_before": float(ahead)},
-            )
-        ]
+        return [own.behind_others(self.policy.admission.name, ahead, record.queue)]
+
+    def request(self, record: WorkloadRecord, now: float) -> Request:
+        """What the placement is asked about a workload."""
+        return self._residents.request(record, now)
+
+    def measured_as(self, record: WorkloadRecord) -> tuple[WorkloadRecord | None, str]:
+        """Who tells what it needs without a profile, and how that is known."""
+        return self._cluster.followups.measured_as(record)
 
     def neighbors(self, record: WorkloadRecord) -> list[str]:
         """What else holds resources where a workload is; names, in the order of arrival."""
@@ -710,22 +708,36 @@ class Core:
         return False
 
     def _place(
-        self, now: float, record: WorkloadRecord, avoided: frozenset[int] = frozenset()
+        self,
+        now: float,
+        record: WorkloadRecord,
+        avoided: frozenset[int] = frozenset(),
+        *,
+        in_full: bool = False,
     ) -> verdicts.PlacementVerdict:
-        """The placement's verdict; a migrated workload goes back rather than nowhere."""
+        """The placement's verdict; a migrated workload goes back rather than nowhere.
+
+        Unless ``in_full``, the record of a refusal that ``_hold`` would not log may lack something.
+        """
         request = self._residents.request(record, now)
+        if record.deferral is not None and not in_full:
+            request = replace(request, told=frozenset((record.deferral,)))
         view = self.admission_view(now)
         allowed = self.policy.admission.servers(request, record.queue, view)
-        if avoided:
-            request = replace(request, excluded=request.excluded | avoided)
+        if avoided:  # Of a refusal without these nobody is told.
+            excluded = request.excluded | avoided
+            request = replace(request, excluded=excluded, told=ALL_REASONS)
         verdict = place_within(self.policy.placement, request, self.view, allowed)
         migrated = record.migrations > 0 and not (record.start_failures or avoided)
         if isinstance(verdict, Refuse) and migrated and request.excluded:
             return self.policy.placement.place(replace(request, excluded=frozenset()), self.view)
         return verdict
 
-    def _place_ahead(self, now: float, record: WorkloadRecord, head: BlockedHead) -> Place | Refuse:
-        return self._ahead.placed(now, record, partial(self._place, now, record), head)
+    def _place_ahead(
+        self, now: float, record: WorkloadRecord, head: BlockedHead, *, in_full: bool = False
+    ) -> Place | Refuse:
+        place = partial(self._place, now, record, in_full=in_full)
+        return self._ahead.placed(now, record, place, head)
 
     def _preempt(
         self, now: float, record: WorkloadRecord, victims: tuple[str, ...], decision: Decision

@@ -11,18 +11,24 @@ from wharfinger.core.seams.adaptation import (
     Suspend,
     Unchanged,
 )
-from wharfinger.core.state import ManagerState
-from wharfinger.model.decisions import recommended
+from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.model.decisions import RECOMMENDS, recommended
+from wharfinger.model.workload import Adapt
 
 
 def event_of(remedy: Remedy, state: ManagerState, *, recommends: bool) -> ev.Event | None:
-    """The event that carries a remedy out; ``None`` = it is known already.
+    """The event that carries a remedy out; ``None`` = it is known already, or not to be done.
 
-    Of a core that only recommends it is a recommendation.
+    Of a core that only recommends it is a recommendation, and so where a manifest says it.
     """
-    if recommends and not isinstance(remedy, Unchanged | Reclassify):
-        name = remedy.suspended_for if isinstance(remedy, Suspend) else remedy.name
-        remedy = Unchanged(name, recommended(remedy.decision))
+    if not isinstance(remedy, Unchanged | Reclassify):
+        adapt = _allowed(remedy, state)
+        if adapt is Adapt.OFF:
+            return None
+        if recommends or adapt is Adapt.RECOMMEND:
+            name = remedy.suspended_for if isinstance(remedy, Suspend) else remedy.name
+            mend = RECOMMENDS if recommends else f"adapt: {Adapt.AUTO} in its manifest"
+            remedy = Unchanged(name, recommended(remedy.decision, mend))
     match remedy:
         case Resize(name, placements, decision):
             return ev.AllocationPlanned(name, placements, decision)
@@ -43,3 +49,27 @@ def event_of(remedy: Remedy, state: ManagerState, *, recommends: bool) -> ev.Eve
             return ev.ReclassificationPlanned(name, decision, measurements)
         case RaiseSources(name, sources, tolerance, cause, decision, placements):
             return ev.ProbePlanned(name, decision, cause, sources, tolerance, placements)
+
+
+def _allowed(remedy: Remedy, state: ManagerState) -> Adapt:
+    """The strictest that those say whom it is about, or for whom it is done."""
+    record = state.workloads[remedy.name]
+    if isinstance(remedy, Resume):
+        return Adapt.AUTO  # It gets back what it was given.
+    if isinstance(remedy, Resize) and (record.resize_wanted or _is_memory_alone(remedy, record)):
+        return Adapt.AUTO  # Its user has changed it; or it would run out of memory.
+    stated = {record.workload.adapt}
+    if isinstance(remedy, Suspend):
+        stated.add(state.workloads[remedy.suspended_for].workload.adapt)
+    return next(each for each in Adapt if each in stated)
+
+
+def _is_memory_alone(remedy: Resize, record: WorkloadRecord) -> bool:
+    """Whether it gets more memory, and nothing else changes."""
+    before = {placed.server: placed.allocation for placed in record.placements}
+    after = {placed.server: placed.allocation for placed in remedy.placements}
+    return before.keys() == after.keys() and all(
+        held.cpu_millicpus == after[server].cpu_millicpus
+        and held.memory_bytes <= after[server].memory_bytes
+        for server, held in before.items()
+    )

@@ -13,7 +13,7 @@ from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.profile import Estimate
 from wharfinger.model.view import OffTarget, Request, View
-from wharfinger.model.workload import Workload, WorkloadType
+from wharfinger.model.workload import Adapt, Workload, WorkloadType
 
 MIB = 2**20
 WAITING = 8
@@ -53,6 +53,10 @@ class ClusterResidents:
         self.recommends = recommends
         self._queues = policy.admission.queues
         self._note_key = f"placement:{policy.placement.name}"
+
+    def may_adjust(self, record: WorkloadRecord) -> bool:
+        """Whether this manager and its user let it be adjusted."""
+        return not self.recommends and record.workload.adapt is Adapt.AUTO
 
     def view(self) -> View:
         """The servers as columns of numbers."""

@@ -1,8 +1,8 @@
 """Experiments on the ground truth itself, over populations, as data.
 
-No policy runs in them: they describe the simulator. A seed draws a population, so intervals are
-over populations. A ``GroundTruthStudy`` names the function that measures one, the published numbers
-and the pictures; ``registry.py`` lists all.
+They describe the simulator, or what the inside of single runs tells. A seed draws a population, so
+intervals are over populations. A ``GroundTruthStudy`` names the function that measures one, the
+published numbers and the pictures; ``registry.py`` lists all.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from wharfinger.experiments.statistics import interval
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.simulator.truth.ground_truth import TrueResident, busy_cpus
 from wharfinger.simulator.truth.physics.application import Application
-from wharfinger.simulator.truth.physics.regimes import DEFAULT, Regime, find_regime
+from wharfinger.simulator.truth.physics.regimes import DEFAULT, find_regime
 from wharfinger.simulator.truth.physics.truth import Physics
 from wharfinger.simulator.truth.queueing import QueueShare
 
@@ -85,7 +85,9 @@ class GroundTruthStudy:
 
     Attributes:
         source: Paper and section, table or figure; or that nothing was published.
-        measure: Measures the population of a seed; a function of a module.
+        measure: Measures the population of a regime and a seed; a function of a module.
+        scale: Of the clusters that it simulates. It takes ``scale``, and ``workloads``, where
+            ``None`` = as scaled. ``None`` = it simulates none, and takes neither.
         published: Numbers of papers, by the names of measured ones.
         units: By pattern of names, the first that matches; else ``"fraction"``.
         remarks: Makes notes from the first population.
@@ -95,7 +97,7 @@ class GroundTruthStudy:
     name: str
     about: str
     source: str
-    measure: Callable[[Regime, int], StudyFindings]
+    measure: Callable[..., StudyFindings]
     pictures: tuple[Picture, ...]
     published: Mapping[str, float] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
@@ -103,11 +105,13 @@ class GroundTruthStudy:
     remarks: Callable[[StudyFindings], Iterable[str]] = lambda _: ()
     tables: Callable[[Sequence[Path]], Callable[[int], StudyFindings]] | None = None
     repeats: int = 7
+    scale: float | None = None
 
     @property
     def takes(self) -> frozenset[str]:
         """The options that apply."""
-        return frozenset({"regime"} if self.tables is None else {"regime", "tables"})
+        some = {"tables": self.tables, "scale": self.scale, "workloads": self.scale}
+        return frozenset({"regime"} | {name for name, on in some.items() if on is not None})
 
     def check(self, arguments: Arguments) -> None:
         """Refuse an unknown regime, and files that can't be read."""
@@ -120,7 +124,7 @@ class GroundTruthStudy:
         arguments = context.arguments
         regime = find_regime(arguments.regime or DEFAULT)
         populations = parallel.each(
-            partial(self.measure, regime),
+            partial(self.measure, regime, **self._size(arguments)),
             arguments.seeds,
             lambda seed: f"population {seed}",
             context.processes,
@@ -136,6 +140,12 @@ class GroundTruthStudy:
                 each.name: partial(_draw, each, populations, measured) for each in self.pictures
             },
         )
+
+    def _size(self, arguments: Arguments) -> dict[str, float | int | None]:
+        if self.scale is None:
+            return {}
+        scale = 1.0 if arguments.workloads else self.scale
+        return {"workloads": arguments.workloads, "scale": arguments.scale or scale}
 
     def _measured(self, context: Context) -> Iterator[StudyFindings]:
         directory = context.arguments.tables

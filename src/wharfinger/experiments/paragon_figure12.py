@@ -48,8 +48,8 @@ class Overheads:
         return self.seconds[part] / self.ideal_seconds
 
 
-class _Timed(Simulation):
-    """Notes by job when a copy of it ran, and how long it took to classify it."""
+class Timed(Simulation):
+    """Notes by job for how long a copy of it ran, and how long it took to classify it."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -77,20 +77,39 @@ class _Timed(Simulation):
         taken = time.perf_counter() - began
         self.classified[name] = self.classified.get(name, 0.0) + taken
 
+    @property
+    def searched(self) -> dict[str, float]:
+        """Seconds of placing it, by job."""
+        searched: dict[str, float] = {}
+        placement = self.placement
+        for name, seconds in zip(placement.asked_for, placement.seconds, strict=True):
+            searched[name] = searched.get(name, 0.0) + seconds
+        return searched
+
+
+def timed(
+    scenario: str,
+    policy: str,
+    regime: Regime,
+    seed: int,
+    workloads: int | None = None,
+    scale: float = 1.0,
+) -> Timed:
+    """A run of a scenario, that is still to be made."""
+    spec = RunSpec(
+        scenario, policy, seed=seed, regime=regime.name, workloads=workloads, scale=scale
+    )
+    drawn = in_regime(load_scenario(scenario), regime.name)
+    return Timed(build(drawn, seed, None, workloads, scale), spec)
+
 
 def watch(
-    regime: Regime, seed: int, workloads: int | None = None, policy: str = POLICY
+    regime: Regime, seed: int, workloads: int | None = None, scale: float = 1.0
 ) -> list[Overheads]:
     """Of each workload that ran to its end, in one run of the scenario."""
-    spec = RunSpec(MEDIUM, policy, seed=seed, regime=regime.name, workloads=workloads)
-    setup = build(in_regime(load_scenario(MEDIUM), regime.name), seed, None, workloads)
-    simulation = _Timed(setup, spec)
+    simulation = timed(MEDIUM, POLICY, regime, seed, workloads, scale)
     outcome = simulation.run()
-    starts = setup.costs.start_seconds
-    searched: dict[str, float] = {}
-    placement = simulation.placement
-    for name, seconds in zip(placement.asked_for, placement.seconds, strict=True):
-        searched[name] = searched.get(name, 0.0) + seconds
+    starts, searched = simulation.setup.costs.start_seconds, simulation.searched
 
     def parts(fate: JobOutcome) -> dict[str, float]:
         copied = simulation.copied.get(fate.name, 0.0)
@@ -110,9 +129,11 @@ def watch(
     ]
 
 
-def look(regime: Regime, seed: int) -> StudyFindings:
+def look(
+    regime: Regime, seed: int, workloads: int | None = None, scale: float = 1.0
+) -> StudyFindings:
     """One run."""
-    return found(watch(regime, seed))
+    return found(watch(regime, seed, workloads, scale))
 
 
 def found(of_all: Sequence[Overheads]) -> StudyFindings:
@@ -140,6 +161,7 @@ PARAGON_FIGURE12 = GroundTruthStudy(
     about="what profiling, classification, queueing and the search take of a workload's time",
     source="Paragon (TOCS) Figure 12, section 6.1",
     measure=look,
+    scale=1.0,
     pictures=(
         Picture(
             "overheads",

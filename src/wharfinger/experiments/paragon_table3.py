@@ -7,6 +7,7 @@ performance is lost, caused is read off a probe as the simulator's profiler does
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -55,23 +56,27 @@ def look(
     return StudyFindings(numbers | errors(true, predicted))
 
 
-def scores(truth: Physics, programs: Sequence[Application], kind: Aspect) -> Matrix:
+def scores(
+    truth: Physics, programs: Sequence[Application], kind: Aspect, platform: str = HIGH_END
+) -> Matrix:
     """True scores of each program with each source that the platform has, 0 to 100."""
-    half = HARDWARE[HIGH_END].cores // 2
+    half = HARDWARE[platform].cores // 2
     residents = {each.name: at(each, min(each.threads, half)) for each in programs}
     first = next(iter(residents.values()))
-    sources = [s for s in SharedResource if truth.source(HIGH_END, s, PROBE_INTENSITY, first)]
-    score = _tolerated if kind is Aspect.TOLERATED else _Caused(truth).score
-    rows = {n: [score(truth, each, s) for s in sources] for n, each in residents.items()}
+    sources = [s for s in SharedResource if truth.source(platform, s, PROBE_INTENSITY, first)]
+    score = partial(_tolerated, truth) if kind is Aspect.TOLERATED else _Caused(truth).score
+    rows = {n: [score(platform, each, s) for s in sources] for n, each in residents.items()}
     return Matrix.of(rows, [source.value for source in sources], transform=kind.transform)
 
 
-def _tolerated(truth: Physics, program: TrueResident, source: SharedResource) -> float:
-    alone, curve = truth.alone(HIGH_END, program), []
+def _tolerated(
+    truth: Physics, platform: str, program: TrueResident, source: SharedResource
+) -> float:
+    alone, curve = truth.alone(platform, program), []
     for intensity in INTENSITIES:
-        beside = truth.source(HIGH_END, source, intensity, program)
+        beside = truth.source(platform, source, intensity, program)
         assert beside is not None
-        curve.append(truth.rates(HIGH_END, [program, beside])[0] / alone)
+        curve.append(truth.rates(platform, [program, beside])[0] / alone)
     return tolerated(curve)
 
 
@@ -79,16 +84,17 @@ class _Caused:
     """Probes keep the curves of sources by platform."""
 
     def __init__(self, truth: Physics) -> None:
-        self._probes = Probes(truth)
+        self._truth, self._probes = truth, Probes(truth)
 
-    def score(self, truth: Physics, program: TrueResident, source: SharedResource) -> float:
-        probe = truth.source(HIGH_END, source, PROBE_INTENSITY, program)
+    def score(self, platform: str, program: TrueResident, source: SharedResource) -> float:
+        probe = self._truth.source(platform, source, PROBE_INTENSITY, program)
         assert probe is not None
         alone = TrueResident(
             probe.application, probe.cpu_millicpus, probe.memory_bytes, probe.load_per_second
         )
-        kept = truth.rates(HIGH_END, [program, probe])[1] / self._probes.alone(HIGH_END, alone)
-        return self._probes.caused(HIGH_END, source, program, [kept], 0.0).value
+        beside = self._truth.rates(platform, [program, probe])[1]
+        kept = beside / self._probes.alone(platform, alone)
+        return self._probes.caused(platform, source, program, [kept], 0.0).value
 
 
 def _held_out(matrix: Matrix, kind: Aspect, seed: int, estimator: str) -> Array:

@@ -86,11 +86,15 @@ class _Watched(Simulation):
                 self.alarms.setdefault(name, []).append(now)
 
 
-def watch(regime: Regime, seed: int, mode: str, workloads: int | None = None) -> PhasesSeen:
-    """One run of the scenario."""
-    policy = f"{POLICY}[{MODES[mode]}]" if MODES[mode] else POLICY
-    spec = RunSpec(SCENARIO, policy, seed=seed, regime=regime.name, workloads=workloads)
-    setup = build(in_regime(load_scenario(SCENARIO), regime.name), seed, None, workloads)
+def watch(
+    regime: Regime, seed: int, settings: str, workloads: int | None = None, scale: float = 1.0
+) -> PhasesSeen:
+    """One run of the scenario, with these settings of the policy."""
+    policy = f"{POLICY}[{settings}]" if settings else POLICY
+    spec = RunSpec(
+        SCENARIO, policy, seed=seed, regime=regime.name, workloads=workloads, scale=scale
+    )
+    setup = build(in_regime(load_scenario(SCENARIO), regime.name), seed, None, workloads, scale)
     setup = replace(
         setup,
         costs=replace(setup.costs, keeps_work=True),
@@ -103,9 +107,15 @@ def watch(regime: Regime, seed: int, mode: str, workloads: int | None = None) ->
     return PhasesSeen(outcome, changes, alarms, anew, simulation.probes)
 
 
-def look(regime: Regime, seed: int) -> StudyFindings:
+def look(
+    regime: Regime,
+    seed: int,
+    workloads: int | None = None,
+    scale: float = 1.0,
+    modes: Mapping[str, str] = MODES,
+) -> StudyFindings:
     """All measurements of one population."""
-    seen = {mode: watch(regime, seed, mode) for mode in MODES}
+    seen = {mode: watch(regime, seed, own, workloads, scale) for mode, own in modes.items()}
     numbers = {
         **{f"reactive/{name}": n for name, n in reactive(seen["reactive"])},
         **{f"pre-emptive/{name}": n for name, n in preemptive(seen["pre-emptive"])},
@@ -205,6 +215,7 @@ PARAGON_TABLE4 = GroundTruthStudy(
     about="phases of running workloads that are found, how soon, and false alarms",
     source="Paragon (TOCS) 3.4, Table IV",
     measure=look,
+    scale=1.0,
     pictures=(),
     published={
         "reactive/found": 0.96,

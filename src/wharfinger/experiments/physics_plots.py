@@ -90,7 +90,7 @@ def curves(
     *,
     log: bool = False,
     limits: tuple[float | None, float | None] = (0.0, None),
-    legend: Literal["", "upper left", "lower right"] = "",
+    legend: Literal["", "upper left", "upper right", "lower right"] = "",
 ) -> "Figure":
     """Labelled lines, with a legend where they are too close for labels on them.
 

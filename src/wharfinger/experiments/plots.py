@@ -6,6 +6,7 @@ sized for a picture at half of a page's width. matplotlib is an extra, imported 
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -271,8 +272,10 @@ def bars(
 ) -> "Figure":
     """Means by case and policy with their intervals, and a tick where one was published."""
     names = list(dict.fromkeys(name for group in groups.values() for name in group))
-    width = 0.8 / len(names)
-    size = (max(WIDTH_INCHES, 0.25 * len(names) * len(groups)), 4.8)
+    width = 0.8 / max(1, len(names))
+    columns = min(FEW, max(1, LEGEND_LETTERS // (max(map(len, names), default=0) + 6)))
+    more_lines = max(0, len(names) // columns - FEW)
+    size = (max(WIDTH_INCHES, 0.25 * len(names) * len(groups)), 4.8 + 0.21 * more_lines)
     with canvas(1, 1, title, size) as (figure, (axes,)):
         for number, name in enumerate(names):
             style, label = _bar_style(number), name
@@ -287,17 +290,29 @@ def bars(
                 if (case, name) in published:
                     ends = x - 0.45 * width, x + 0.45 * width
                     axes.hlines(published[case, name], *ends, color="black", linewidth=2.5)
-        axes.set_xticks(range(len(groups)), labels=list(groups))
-        if sum(map(len, groups)) > AXIS_LETTERS:
+        labels = _apart(list(groups))
+        axes.set_xticks(range(len(groups)), labels=labels)
+        if sum(map(len, labels)) > AXIS_LETTERS:
             axes.tick_params("x", rotation=90)
         axes.set_ylabel(ylabel)
         # With two seeds an interval may reach far below what is possible.
-        axes.set_ylim(
-            min(0.0, *(each.mean for group in groups.values() for each in group.values()))
-        )
-        columns = min(FEW, max(1, LEGEND_LETTERS // (max(map(len, names)) + 6)))
+        means = [each.mean for group in groups.values() for each in group.values()]
+        axes.set_ylim(min([0.0, *means]))
         figure.legend(loc="outside lower left", frameon=False, ncols=columns, fontsize=10)
     return figure
+
+
+def _apart(labels: Sequence[str]) -> list[str]:
+    """Where all together are too long: without the words with which they begin in common.
+
+    >>> _apart(["quasar-webserver-flat", "quasar-webserver-fluctuating", "quasar-webserver-spike"])
+    ['flat', 'fluctuating', 'spike']
+    """
+    words = [label.split("-") for label in labels]
+    if sum(map(len, labels)) <= AXIS_LETTERS or len(set(labels)) == 1:
+        return list(labels)
+    common = sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, zip(*words, strict=False)))
+    return ["-".join(each[common:]) or label for each, label in zip(words, labels, strict=True)]
 
 
 def _bar_style(number: int) -> dict[str, Any]:
@@ -381,7 +396,7 @@ def _over_time(
     count = len(series)
     height = 1.5 * inches if count == 1 else inches if count <= FEW else 0.72 * inches
     longest = max(float(one.edges[-1]) for one in series.values())
-    unit, seconds = _time_unit(longest)
+    unit, seconds = time_unit(longest)
     size = (WIDTH_INCHES, height * count + 0.6)
     with canvas(count, 1, title, size, sharex=True) as (figure, panels):
         yield figure, panels, seconds
@@ -389,7 +404,7 @@ def _over_time(
         panels[-1].set_xlabel(f"time since the beginning ({unit})")
 
 
-def _time_unit(longest: float) -> tuple[str, float]:
+def time_unit(longest: float) -> tuple[str, float]:
     """Name and seconds of the largest unit of which the longest run takes at least three."""
     units = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0))
     return next((unit for unit in units if longest >= 3 * unit[1]), ("s", 1.0))

@@ -29,7 +29,14 @@ from wharfinger.experiments.paragon_table3 import PARAGON_TABLE3
 from wharfinger.experiments.paragon_table4 import PARAGON_TABLE4
 from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
+from wharfinger.experiments.quasar_accounting import QUASAR_ACCOUNTING
+from wharfinger.experiments.quasar_batch import QUASAR_FIGURE6, QUASAR_FIGURE7
 from wharfinger.experiments.quasar_figure2 import QUASAR_FIGURE2
+from wharfinger.experiments.quasar_figure3 import QUASAR_FIGURE3
+from wharfinger.experiments.quasar_figures import QUASAR_FIGURE8, QUASAR_FIGURE11
+from wharfinger.experiments.quasar_overheads import QUASAR_OVERHEADS
+from wharfinger.experiments.quasar_phases import QUASAR_PHASES
+from wharfinger.experiments.quasar_table2 import QUASAR_TABLE2
 from wharfinger.experiments.run_experiments import (
     DO_NO_HARM,
     MEASURED_GAVEL,
@@ -43,7 +50,16 @@ Experiment = RunExperiment | GroundTruthStudy
 _ALL: tuple[Experiment, ...] = (
     PARAGON_FIGURE2,
     PAPERS_SCENARIOS,
+    QUASAR_TABLE2,
     QUASAR_FIGURE2,
+    QUASAR_FIGURE3,
+    QUASAR_FIGURE6,
+    QUASAR_FIGURE7,
+    QUASAR_FIGURE8,
+    QUASAR_FIGURE11,
+    QUASAR_OVERHEADS,
+    QUASAR_PHASES,
+    QUASAR_ACCOUNTING,
     PYTHIA_FIGURE6,
     IBENCH_FIGURE54,
     PHYSICS_MATRICES,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.errors import InvalidInput
-from wharfinger.experiments import paragon_plots, plots
+from wharfinger.experiments import paragon_plots, plots, service_plots
 from wharfinger.experiments.base import Arguments, Context, ExperimentResult, ResultRow
 from wharfinger.experiments.comparison import Compared, Comparison, RunGroup, compare
 from wharfinger.experiments.statistics import CONFIDENCE, MeanInterval
@@ -44,6 +44,7 @@ SERIES: "Mapping[str, Callable[[Mapping[str, Series], str], mpl.Figure]]" = {
     "performance": paragon_plots.performance,
     "after-change": paragon_plots.after_change,
     "latency": plots.latency,
+    "throughput": service_plots.throughput,
 }
 """Kinds of figures of the cluster over time."""
 VALUES: "Mapping[str, Callable[[Mapping[str, Array], str, str], mpl.Figure]]" = {
@@ -93,7 +94,7 @@ class Figure:
             ones. ``"utilization"``: a heat map of servers over time. ``"cores"``: CPUs over time;
             ``"ideal-cores"``: those required had nobody been slowed. ``"performance"``: of those
             that run, over time; ``"after-change"``: since a phase began. ``"latency"``: over its
-            bound.
+            bound. ``"throughput"``: requests asked, answered and in their bound, over time.
         of: The field, or the measure.
         scenarios: A pattern of names.
         policies: Empty = all.

@@ -39,6 +39,7 @@ UNSTATED = workload.Reservation(250, 512 * 1024**2, elastic_cpu=True, elastic_me
 
 DEFAULT_TTL_SECONDS = 7 * 86_400.0
 
+ADAPT = choice(workload.Adapt, "auto")
 PRIORITY = number(-MAX_PRIORITY, MAX_PRIORITY, 10, noun=kinds.WHOLE)
 SERVERS = number(1, MAX_SERVERS, 8, noun=kinds.WHOLE)
 SECONDS = number(0.1, MAX_PROFILE_SECONDS, 8, noun="number of seconds")
@@ -313,6 +314,10 @@ SPEC = Section(
         "onMiss": choice(workload.OnMiss, "run")(
             "Where the target is expected to be missed on every server: `run` places it where it "
             "is most likely to be kept, `reject` refuses it once that is known."
+        ),
+        "adapt": ADAPT(
+            "What is done about it after it was placed: `auto` adjusts it as its target and those "
+            "of others take it, `recommend` only says what would be done, `off` does nothing."
         ),
         "priority": PRIORITY("Higher goes first."),
         "scale": SCALE,

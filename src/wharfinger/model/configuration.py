@@ -5,6 +5,7 @@ of its framework; a *setting* is that on a number of servers of one platform.
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Self
 
 from wharfinger.errors import InvalidInput
@@ -43,6 +44,8 @@ class Configuration:
         for field, amount in zip(_OWN, amounts, strict=True):
             if amount is not None and amount <= 0:
                 raise InvalidInput(f"{field}={amount}: a configuration has more than none of it")
+        if not self.parameters:
+            return
         names = [name for name, _ in self.parameters]
         for word in (text for pair in self.parameters for text in pair):
             if not word or _MARKS & set(word):
@@ -54,10 +57,7 @@ class Configuration:
     @property
     def name(self) -> str:
         """As columns are named."""
-        amounts = (("memory", self.memory_bytes), ("storage", self.storage_bytes))
-        limits = [(what, format_bytes(amount)) for what, amount in amounts if amount is not None]
-        pairs = [("cpu", f"{self.cpu_millicpus}m"), *limits, *self.parameters]
-        return ",".join(f"{name}={value}" for name, value in pairs)
+        return _name_of(self)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -81,6 +81,14 @@ class Configuration:
     def with_cpu(self, cpu_millicpus: int) -> "Configuration":
         """The same with another amount of CPU."""
         return replace(self, cpu_millicpus=cpu_millicpus)
+
+
+@lru_cache(maxsize=4096)
+def _name_of(one: Configuration) -> str:
+    amounts = (("memory", one.memory_bytes), ("storage", one.storage_bytes))
+    limits = [(what, format_bytes(amount)) for what, amount in amounts if amount is not None]
+    pairs = [("cpu", f"{one.cpu_millicpus}m"), *limits, *one.parameters]
+    return ",".join(f"{name}={value}" for name, value in pairs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,12 +204,16 @@ class Refuse:
     cpu_needed: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
 
 
-def recommended(decision: Decision) -> Decision:
-    """The decision, not carried out, of a manager that only recommends."""
+RECOMMENDS = "a manager that acts: wharfinger up --mode act"
+"""What would change a recommendation of a manager that makes no other."""
+
+
+def recommended(decision: Decision, would_change: str = RECOMMENDS) -> Decision:
+    """The decision, not carried out, where it is only to be recommended."""
     return replace(
         decision,
         accepted=False,
         reason=ReasonCode.RECOMMENDED,
         message=f"recommended: {decision.message}",
-        would_change="a manager that acts: wharfinger up --mode act",
+        would_change=would_change,
     )

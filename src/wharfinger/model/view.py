@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import frozen
+from wharfinger.model.decisions import Prediction, ReasonCode
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import Workload
 
@@ -212,6 +213,14 @@ class OffTarget:
         return self.normalized < 1 or self.throttled is not None
 
 
+ALL_REASONS = frozenset(ReasonCode)
+"""``Request.told`` where a refusal is read by nobody."""
+
+
+def _any_pays(_: Prediction) -> bool:
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a policy is asked: a placement of this workload.
@@ -229,6 +238,9 @@ class Request:
         restarted: Its program has run before, in the same run.
         run_seconds: Tells how long workloads run here, as times that are equally likely; empty =
             unknown.
+        told: Reasons for which nobody is told of a refusal, because it was told before: its record
+            is not kept, and may lack candidates and words.
+        pays: Whether a place with such a prediction is of use; one that is not may be refused.
     """
 
     workload: Workload
@@ -242,6 +254,8 @@ class Request:
     now: float = 0.0
     restarted: bool = False
     run_seconds: Callable[[], tuple[float, ...]] = tuple
+    told: AbstractSet[ReasonCode] = frozenset()
+    pays: Callable[[Prediction], bool] = _any_pays
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation by a policy that does not size by target.

@@ -303,6 +303,17 @@ class OnMiss(StrEnum):
     REJECT = "reject"
 
 
+class Adapt(StrEnum):
+    """What is done about a workload after it was placed, to keep targets."""
+
+    OFF = "off"
+    """Nothing: it is neither resized, suspended, moved nor probed, but for what its user changes
+    and memory that it needs."""
+    RECOMMEND = "recommend"
+    """What would be done is told, and not done."""
+    AUTO = "auto"
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """When a new run of a workload begins.
@@ -332,6 +343,7 @@ class Workload:
             = as long as there is room for them.
         on_miss: What happens where its target is expected to be missed wherever it may run.
         waiting_seconds: How long it may wait for a server that suits it; ``None`` = not stated.
+        adapt: What is done about it after it was placed.
     """
 
     name: str
@@ -353,6 +365,7 @@ class Workload:
     ttl_after_finished_seconds: float | None = None
     on_miss: OnMiss = OnMiss.RUN
     waiting_seconds: float | None = None
+    adapt: Adapt = Adapt.AUTO
 
     def has_same_program(self, other: "Workload") -> bool:
         """Whether what another runs, and how that is measured, tells about this one, too."""

@@ -15,7 +15,13 @@ from wharfinger.native._mixture import Mixtures
 from wharfinger.native._pairs import pair_drops, pair_shortfalls
 from wharfinger.native._scan import count_room, free_on, least_loaded, next_in_turn, sizes_within
 from wharfinger.native._seats import press_residents, seat_residents, sum_losses
-from wharfinger.native._sizing import add_exceeded, first_enough, sum_drops
+from wharfinger.native._sizing import (
+    add_exceeded,
+    first_enough,
+    first_enough_on,
+    judge_room,
+    sum_drops,
+)
 from wharfinger.native._waits import (
     BusyCurve,
     OrderedRows,
@@ -42,8 +48,10 @@ __all__ = [
     "add_exceeded",
     "count_room",
     "first_enough",
+    "first_enough_on",
     "free_on",
     "ibench_path",
+    "judge_room",
     "least_loaded",
     "needed_quality",
     "next_in_turn",

@@ -8,6 +8,14 @@ def first_enough(
     drop_variance: NDArray[np.float64],
     z: float,
 ) -> NDArray[np.int64]: ...
+def first_enough_on(
+    medians: NDArray[np.float64],
+    variances: NDArray[np.float64],
+    platform: NDArray[np.int64],
+    drop: NDArray[np.float64],
+    drop_variance: NDArray[np.float64],
+    z: float,
+) -> NDArray[np.int64]: ...
 def sum_drops(
     caused: NDArray[np.float64],
     caused_variance: NDArray[np.float64],
@@ -31,3 +39,15 @@ def add_exceeded(
     exceeded: NDArray[np.float64],
     norm: NDArray[np.float64],
 ) -> None: ...
+def judge_room(
+    need: NDArray[np.int64],
+    memory: int,
+    cpu_capacity: NDArray[np.int64],
+    cpu_allocated: NDArray[np.int64],
+    memory_capacity: NDArray[np.int64],
+    memory_allocated: NDArray[np.int64],
+    accepting: NDArray[np.uint8],
+    usable: NDArray[np.uint8],
+    unsettled: NDArray[np.uint8],
+    nothing_fits: bool,
+) -> NDArray[np.int64]: ...

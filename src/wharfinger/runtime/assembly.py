@@ -115,7 +115,7 @@ def assemble(
     store = SqliteStore.open(directory.path, accept_loss=options.accept_loss)
 
     behind = dict(services or {})
-    learns = sees = None
+    learns = sees = asks = None
     if classifier is not None:
         classifier.classifier.shape()  # Now: no workload waits yet.
         # By the known programs alone, not by what was learnt: so a replay makes the same plans.
@@ -124,7 +124,7 @@ def assemble(
         planner = JointPlanner(made, needs=policy.profiling)
         policy = replace(policy, estimation=planner)
         service = ClassifierService(classifier)
-        behind[Port.CLASSIFIER], learns = service, service.learn
+        behind[Port.CLASSIFIER], learns, asks = service, service.learn, service.ask
         sees = service.see if policy.profiling.gives_stated else None
 
     def make_manager(state: ManagerState | None) -> Core:
@@ -133,7 +133,14 @@ def assemble(
     try:
         refuse_newer_snapshot(store)
         return Runtime(
-            make_manager, engine, store, clock, services=behind, learns=learns, sees=sees
+            make_manager,
+            engine,
+            store,
+            clock,
+            services=behind,
+            learns=learns,
+            sees=sees,
+            asks=asks,
         )
     except NewerState as error:
         reason = f"--state: {directory.path}: {error}, as {newest_version(store)} wrote it"

@@ -9,6 +9,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -64,7 +65,16 @@ class _Sight:
     servers: Mapping[str, int] = field(default_factory=dict)
 
 
-Task = act.ClassifyWorkload | tuple[Workload, Measurements] | _Sight | None
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What would be said of a workload; the answer is no event."""
+
+    workload: Workload
+    measurements: Measurements
+    answer: Future[Classification]
+
+
+Task = act.ClassifyWorkload | tuple[Workload, Measurements] | _Sight | _Question | None
 
 
 class ClassifierService:
@@ -89,6 +99,12 @@ class ClassifierService:
     def see(self, coruns: Sequence[Corun], servers: Mapping[str, int]) -> None:
         """Learn from what runs together."""
         self._put(_Sight(coruns, servers))
+
+    def ask(self, workload: Workload, measurements: Measurements) -> Future[Classification]:
+        """What it would say of a workload, after what was asked for before."""
+        question = _Question(workload, measurements, Future())
+        self._put(question)
+        return question.answer
 
     def poll(self) -> Sequence[ev.Report]:
         """Classifications that are done."""
@@ -133,6 +149,9 @@ class ClassifierService:
             if isinstance(task, _Sight):
                 self._tolerantly(partial(self._classifier.see, task.coruns, task.servers))
                 continue
+            if isinstance(task, _Question):
+                self._reply(task)
+                continue
             if isinstance(task, tuple):
                 self._tolerantly(partial(self._classifier.learn, *task))
                 continue
@@ -152,12 +171,25 @@ class ClassifierService:
         except Exception:
             log.exception("the classifier does not learn")
 
+    def _classified(self, workload: Workload, measurements: Measurements) -> Classification:
+        bound = workload.target.latency if workload.target else None
+        made = self._classifier.classify(measurements, workload.type, bound)
+        return self._classifier.beside(workload, made)
+
+    def _reply(self, question: _Question) -> None:
+        if not question.answer.set_running_or_notify_cancel():
+            return
+        try:
+            made = self._classified(question.workload, question.measurements)
+            question.answer.set_result(made)
+        except Exception as error:
+            log.exception("%s can't be classified for a dry run", question.workload.name)
+            question.answer.set_exception(error)
+
     def _answer(self, action: act.ClassifyWorkload) -> ev.Report:
         workload = action.workload
-        bound = workload.target.latency if workload.target else None
         try:
-            made = self._classifier.classify(action.measurements, workload.type, bound)
-            classified = self._classifier.beside(workload, made)
+            classified = self._classified(workload, action.measurements)
         except WharfingerError as error:
             log.warning("%s can't be classified: %s", workload.name, error)
             return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")

@@ -9,6 +9,7 @@ backlog, and requests are refused.
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -34,7 +35,7 @@ from wharfinger.errors import (
     WharfingerError,
 )
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Estimate, Measurements
+from wharfinger.model.profile import Classification, Estimate, Measurements
 from wharfinger.model.workload import Workload
 from wharfinger.runtime.requests import (
     Acknowledgement,
@@ -56,6 +57,7 @@ RATE_ERROR = 0.05
 """Relative standard error of a rate that was read once."""
 Learns = Callable[[Workload, Measurements], None]
 Sees = Callable[[Sequence[Corun], Mapping[str, int]], None]
+Asks = Callable[[Workload, Measurements], Future[Classification]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Runtime:
             answered so.
         learns: Receives each workload that has ended, with all its measurements.
         sees: Receives what runs together, and thousandths of a CPU of servers by platform.
+        asks: Says what a workload needs, for a dry run; ``None`` = nothing is classified.
     """
 
     def __init__(
@@ -91,6 +94,7 @@ class Runtime:
         services: Mapping[Port, Service] | None = None,
         learns: Learns | None = None,
         sees: Sees | None = None,
+        asks: Asks | None = None,
         retention: Retention | None = None,
     ) -> None:
         self._make_manager = make_manager
@@ -99,6 +103,7 @@ class Runtime:
         self._clock = clock
         self._services = dict(services or {})
         self._learns, self._sees = learns, sees
+        self.asks = asks
         self._observer = CorunObserver(lambda workload: row_name(workload.run.command))
         self._retention = retention or Retention()
         self._backlog: list[ev.Report] = []

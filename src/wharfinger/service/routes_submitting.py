@@ -28,6 +28,7 @@ from wharfinger.service.changes import FieldChange, changes
 from wharfinger.service.driver import Driver
 from wharfinger.service.explanations import DecisionModel, decision
 from wharfinger.service.models import ApiModel, former_key
+from wharfinger.service.outlooks import OutlookModel, outlook_of
 from wharfinger.service.reference import MANIFEST
 from wharfinger.service.routing import TheDriver, may_fail, read_body
 
@@ -102,6 +103,11 @@ class Submission(ApiModel):
     decisions: list[DecisionModel] | None = Field(
         default=None, description="For a dry run: what would be decided, as if it came alone."
     )
+    outlook: OutlookModel | None = Field(
+        default=None,
+        description="For a dry run: what it would get now, how sure that is, and what else it "
+        "could get; `null` = it has its place.",
+    )
     created: bool = former_key("outcome", "created")
 
 
@@ -111,6 +117,9 @@ class UpdatePreview(ApiModel):
     name: str
     changes: list[FieldChange] = Field(description="Empty = it is so already.")
     decisions: list[DecisionModel] = Field(description="What would be decided on it.")
+    outlook: OutlookModel | None = Field(
+        description="What it would get if it were placed now; `null` = it has its place."
+    )
 
 
 _SUBMITTED: dict[int | str, dict[str, Any]] = {
@@ -136,7 +145,7 @@ async def submit_workloads(
     (workloads, warnings), runtime = await body.read(), driver.runtime
     ask = runtime.check if dry_run else runtime.submit
     taken = driver.request(lambda: ask(workloads, once=once))
-    return _submissions(driver, response, workloads, warnings, taken, dry_run=dry_run)
+    return await _submissions(driver, response, workloads, warnings, taken, dry_run=dry_run)
 
 
 @router.put("/v1/workloads", status_code=201, openapi_extra=_TAKES_MANIFESTS, responses=_SUBMITTED)
@@ -146,10 +155,13 @@ async def apply_workloads(
     """Create, update or replace workloads, all or none, so that they are as stated."""
     (workloads, warnings), runtime = await body.read(), driver.runtime
     taken = driver.request(lambda: runtime.apply(workloads, dry_run=dry_run))
-    return _submissions(driver, response, workloads, warnings, taken, dry_run=dry_run)
+    return await _submissions(driver, response, workloads, warnings, taken, dry_run=dry_run)
 
 
-def _submissions(
+_NO_PREVIEW: Mapping[str, None] = {"changes": None, "decisions": None, "outlook": None}
+
+
+async def _submissions(
     driver: Driver,
     response: Response,
     workloads: Sequence[Workload],
@@ -164,7 +176,7 @@ def _submissions(
         Submission.of(
             acknowledged,
             warnings=[*warnings.get(workload.name, ()), *_will_miss(driver, workload, dry_run)],
-            **(_preview(driver, workload) if dry_run else {"changes": None, "decisions": None}),
+            **(await _preview(driver, workload) if dry_run else _NO_PREVIEW),
         )
         for workload, acknowledged in zip(workloads, taken, strict=True)
     ]
@@ -177,13 +189,14 @@ def _will_miss(driver: Driver, workload: Workload, dry_run: bool) -> list[str]:
     return [newest.message] if newest and newest.reason is ReasonCode.WILL_MISS else []
 
 
-def _preview(driver: Driver, workload: Workload) -> dict[str, Any]:
-    """What would differ, and what would be decided."""
+async def _preview(driver: Driver, workload: Workload) -> dict[str, Any]:
+    """What would differ, what would be decided, and with what outlook."""
     core, now = driver.runtime.manager, driver.runtime.now()
     existing = core.state.workloads.get(workload.name)
     return {
         "changes": None if existing is None else changes(existing.workload, workload),
         "decisions": list(map(decision, core.preview(workload, now))),
+        "outlook": await outlook_of(driver.runtime, workload),
     }
 
 
@@ -204,7 +217,7 @@ async def replace_workload(
     if names != {name} or (len(workloads) > 1 and workloads[0].array is None):
         there = ", ".join(map(repr, sorted(names)[:3]))
         raise InvalidInput(f"the manifest is of {there}; an update takes one, of {name!r}")
-    return _update(driver, workloads, dry_run=dry_run)
+    return await _update(driver, workloads, dry_run=dry_run)
 
 
 @router.patch(
@@ -222,7 +235,7 @@ async def patch_workload(
     patch = _parse_patch(await read_body(request))
     members = driver.runtime.manager.members(name)
     workloads = [_patched(record.workload, patch) for record in members]
-    return _update(driver, workloads, dry_run=dry_run)
+    return await _update(driver, workloads, dry_run=dry_run)
 
 
 def _patched(workload: Workload, patch: dict[str, Any]) -> Workload:
@@ -268,7 +281,7 @@ def _parse_patch(body: bytes) -> dict[str, Any]:
     return patch
 
 
-def _update(
+async def _update(
     driver: Driver, workloads: Sequence[Workload], *, dry_run: bool
 ) -> shown.WorkloadModel | UpdatePreview:
     runtime, first = driver.runtime, workloads[0]
@@ -276,7 +289,7 @@ def _update(
         # All before the first is changed.
         check_update(runtime.manager, workload)
     if dry_run:
-        return UpdatePreview(name=first.name, **_preview(driver, first))
+        return UpdatePreview(name=first.name, **await _preview(driver, first))
     for workload in workloads:
         driver.request(partial(runtime.update, workload))
     return shown.workload(runtime.manager.find(first.name), runtime.now())

@@ -3,12 +3,16 @@
 ``true-platforms+true-scores+paragon`` is ``paragon`` whose classifications have true performance on
 each platform, alone, and scores of interference measured without noise against all sources.
 ``true-contention`` says what neighbors really take of one another (``true_contention``), where they
-have what they can use. ``no-profiling`` classifies at once, with nothing but such truth.
-``one-a-server`` places on empty servers only. A service's classification has no truth but its
-scores.
+have what they can use. ``true-sizes`` is performance by CPU on the platform that was classified,
+``true-servers`` that on several servers over that on one. ``no-profiling`` classifies at once, with
+nothing but such truth. A service's classification has no truth but its scores.
+
+No truth, but in the same place: ``one-a-server`` places on empty servers only; ``no-reaction``
+changes nothing that runs; ``stated+autoscale`` is given what users reserve, who err, in the place
+of what their workloads need.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,14 +21,18 @@ import numpy as np
 from wharfinger.classification.classifier import measured_score
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
+from wharfinger.core.seams.adaptation import Remedy, Residents
 from wharfinger.core.seams.estimation import Profiling
 from wharfinger.core.seams.placement import PlacementPolicy, ServerIndex
 from wharfinger.core.seams.verdicts import PlacementVerdict
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.core.tracking import Tracked
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Classification, Curve, Estimate
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.profile import Classification, Curve, Estimate, Measurements
 from wharfinger.model.view import Request, View
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.scenario.jobs import Job
@@ -33,8 +41,13 @@ from wharfinger.simulator.truth.ground_truth import TrueResident
 
 TRUE_PLATFORMS, TRUE_SCORES = "true-platforms", "true-scores"
 TRUE_CONTENTION = "true-contention"
+TRUE_SIZES, TRUE_SERVERS = "true-sizes", "true-servers"
 NO_PROFILING, ONE_A_SERVER = "no-profiling", "one-a-server"
-_WORDS = (TRUE_PLATFORMS, TRUE_SCORES, TRUE_CONTENTION, NO_PROFILING, ONE_A_SERVER)
+STATED, NO_REACTION = "stated", "no-reaction"
+_WORDS = (
+    TRUE_PLATFORMS, TRUE_SCORES, TRUE_CONTENTION, TRUE_SIZES, TRUE_SERVERS, NO_PROFILING,
+    ONE_A_SERVER, STATED, NO_REACTION,
+)  # fmt: skip
 EXACT = 1e-3
 """Standard deviation of the logarithm of what is true."""
 
@@ -91,8 +104,14 @@ class TrueClassifier:
         made, job = report.classification, self._jobs[action.workload.name]
         if TRUE_SCORES in self._words:
             made = replace(made, **self._true_scores(job), scores_measured=True)
-        if TRUE_PLATFORMS in self._words and not job.is_service:
+        if job.is_service:
+            return replace(report, classification=made)
+        if TRUE_SIZES in self._words:
+            made = self._with_sizes(made, job)
+        if TRUE_PLATFORMS in self._words:
             made = self._with_platforms(made, job)
+        if TRUE_SERVERS in self._words:
+            made = self._with_servers(made, job)
         return replace(report, classification=made)
 
     def _true_scores(self, job: Job) -> dict[str, Any]:
@@ -112,9 +131,10 @@ class TrueClassifier:
         return self._scores[job.application]
 
     def _with_platforms(self, made: Classification, job: Job) -> Classification:
-        sizes = sorted({min(job.cpu_millicpus, most) for most in self._sizes.values()})
-        rates = [self._rate(self._reference, job, cpu) for cpu in sizes]
-        own = Curve(tuple(sizes), tuple(Estimate(rate, EXACT) for rate in rates))
+        sizes = {min(job.cpu_millicpus, most) for most in self._sizes.values()}
+        if TRUE_SIZES in self._words:
+            sizes |= self._halves(self._reference, job)
+        own = self._curve(self._reference, job, sizes)
         ratios = {}
         for platform, most in self._sizes.items():
             cpu = min(job.cpu_millicpus, most)
@@ -123,15 +143,45 @@ class TrueClassifier:
                 ratios[platform] = Estimate(there / here, EXACT)
         return replace(
             made,
-            curves={**made.curves, Quantity.RATE: own} if min(rates) > 0 else made.curves,
+            curves={**made.curves, Quantity.RATE: own} if own else made.curves,
             total=job.work if made.total is None else made.total,
             platform=self._reference,
             platforms=ratios,
             by_allocation={},
         )
 
-    def _rate(self, platform: str, job: Job, cpu_millicpus: int) -> float:
-        resident = TrueResident(job.application, float(cpu_millicpus), job.memory_bytes)
+    def _with_sizes(self, made: Classification, job: Job) -> Classification:
+        platform = made.platform or self._reference
+        own = self._curve(platform, job, self._halves(platform, job))
+        if own is None:
+            return made
+        curves = {**made.curves, Quantity.RATE: own}
+        return replace(made, curves=curves, total=job.work if made.total is None else made.total)
+
+    def _with_servers(self, made: Classification, job: Job) -> Classification:
+        cpu = min(job.cpu_millicpus, self._sizes[self._reference])
+        one = self._rate(self._reference, job, cpu)
+        if one <= 0:
+            return made
+        counts = range(1, job.workload.scale.max_servers + 1)
+        rates = {n: n * self._rate(self._reference, job, cpu, n) / one for n in counts}
+        outs = {n: Estimate(rate, EXACT) for n, rate in rates.items() if rate > 0}
+        return replace(made, servers=outs)
+
+    def _halves(self, platform: str, job: Job) -> set[int]:
+        """What it can use of a server, and halves of it; at least one CPU."""
+        most = min(job.cpu_millicpus, self._sizes[platform])
+        return {most} | {most >> n for n in range(1, 8) if most >> n >= MILLICPUS_PER_CPU}
+
+    def _curve(self, platform: str, job: Job, sizes: set[int]) -> Curve | None:
+        rates = {cpu: self._rate(platform, job, cpu) for cpu in sorted(sizes)}
+        if min(rates.values()) <= 0:
+            return None
+        return Curve(tuple(rates), tuple(Estimate(rate, EXACT) for rate in rates.values()))
+
+    def _rate(self, platform: str, job: Job, cpu_millicpus: int, servers: int = 1) -> float:
+        cpu, memory = float(cpu_millicpus), job.memory_bytes
+        resident = TrueResident(job.application, cpu, memory, servers=servers)
         return self._truth.alone(platform, resident)
 
 
@@ -147,6 +197,29 @@ class NoProfiling:
         """None."""
         message = "nothing is measured: what is known is the truth"
         return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message))
+
+
+class NoReaction:
+    """An adaptation that follows no target."""
+
+    name = NO_REACTION
+    settings: Any = None
+
+    def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
+        """Nothing."""
+        return Tracked(record.name, None)
+
+    def measured(self, record: WorkloadRecord, platform: str = "") -> Measurements | None:
+        """What its profile has told."""
+        return record.measurements
+
+    def wake_at(self, now: float, cluster: Residents) -> float | None:
+        """Never."""
+        return None
+
+    def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Iterator[Remedy]:
+        """None."""
+        return iter(())
 
 
 class OneAServer:

@@ -26,10 +26,13 @@ from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.informed import (
     NO_PROFILING,
+    NO_REACTION,
     ONE_A_SERVER,
+    STATED,
     TRUE_CONTENTION,
     TRUE_SCORES,
     NoProfiling,
+    NoReaction,
     OneAServer,
     TrueClassifier,
     words_of,
@@ -44,6 +47,7 @@ from wharfinger.simulator.true_contention import TrueContention
 
 ORACLE = GreedyOracle.name
 OF_ORACLE = frozenset((TRUE_SCORES, NO_PROFILING))
+OF_NO_TRUTH = frozenset((STATED, NO_REACTION, ONE_A_SERVER))
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
 Learn = Callable[[float, Workload, Measurements], None]
 Look = Callable[[Server, Sequence[WorkloadRecord], Mapping[str, Estimate]], None]
@@ -108,16 +112,19 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
     if admission == ORACLE:
         policy = replace(policy, admission=OracleAdmission(setup))
     bundle = bundle_of(spec, extra)
-    stated = bundle.takes_stated or _takes_stated(policy)
+    stated = STATED in words or bundle.takes_stated or _takes_stated(policy)
     if ONE_A_SERVER in words:
         policy = replace(policy, placement=OneAServer(policy.placement))
+    if NO_REACTION in words:
+        policy = replace(policy, adaptation=NoReaction())
     if TRUE_CONTENTION in words:
         policy = replace(policy, contention=TrueContention(setup))
     if bundle.estimates:
         trained = Trained(setup, Streams(seed), policy.profiling)
         planner = NoProfiling() if NO_PROFILING in words else trained.planner
         planned = replace(policy, estimation=planner)
-        classify = trained.told(words) if words else trained.classify
+        told = words - OF_NO_TRUTH
+        classify = trained.told(told) if told else trained.classify
         look = trained.look if trained.learns_colocation else None
         return Estimates(planned, classify, stated, trained.learn, look)
     return Estimates(policy, _nothing, takes_stated=stated)

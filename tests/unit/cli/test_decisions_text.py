@@ -33,3 +33,17 @@ def test_a_server_that_is_less_likely_to_keep_the_target_says_by_how_much():
 def test_servers_that_keep_it_as_surely_are_as_good():
     told = "\n".join(reasons(_decision(_candidate("a", 0.813), _candidate("b", 0.81))))
     assert "just as good; the first is taken" in told
+
+
+def test_each_of_several_servers_says_what_it_gets_and_gives():
+    parts = [
+        _candidate(name, 0.4, cpu_given_millicpus=cpu, predicted_share=share)
+        for name, cpu, share in (("a", 4000.0, 0.7), ("b", 2000.0, 0.35))
+    ]
+    told = reasons(_decision(*parts, _candidate("c", 0.4)))
+    header, first, second, third = told[-4:]
+    assert "GIVEN CPU" in header
+    assert [line.split()[1:3] for line in (first, second)] == [["4", "70%"], ["2", "35%"]]
+    assert first.endswith("chosen")
+    assert second.endswith("chosen")
+    assert not third.endswith("chosen")

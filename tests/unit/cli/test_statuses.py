@@ -30,6 +30,7 @@ def in_seconds(seconds: float) -> str:
         (workload("running"), "running"),
         (workload("running", ready=True), "running"),
         (workload("running", "not-ready", ready=False), "running (not ready)"),
+        (workload("running", "recommended"), "running (adjustment recommended)"),
         (workload("running", stopping=True), "stopping"),
         (workload("adjusting"), "running (being resized)"),
         (workload("suspended", "suspended-for-target"), "suspended for a neighbor"),

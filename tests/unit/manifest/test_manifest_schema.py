@@ -18,6 +18,7 @@ VALID = {
         "target": {"throughput": "40k/s", "latency": {"percentile": 99.9, "below": "1h30m"}},
         "tolerance": "5%",
         "onMiss": "reject",
+        "adapt": "recommend",
         "priority": 10,
         "scale": {"maxServers": 8, "stateful": False, "gang": False},
         "resources": {"cpu": "250m", "memory": "4Gi"},
@@ -68,6 +69,7 @@ ALLOWED = [
     ("spec.cost", {"maxPerHour": 4.5}),
     ("spec.ttlAfterFinished", "1h"),
     ("spec.onMiss", "run"),
+    ("spec.adapt", "off"),
     ("spec.run.restart", "on-failure"),
     ("spec.run.restart.limit", 0),
     ("spec.run.restart", {"policy": "never"}),
@@ -132,6 +134,8 @@ FORBIDDEN = [
     ("spec.target.latency.percentile", 0.99),
     ("spec.ttlAfterFinished", "never"),
     ("spec.onMiss", "wait"),
+    ("spec.adapt", "on"),
+    ("spec.adapt", False),
     ("spec.onMiss", True),
     ("spec.ttlAfterFinished", "0s"),
     ("spec.expectedDuration", 600),
@@ -276,7 +280,7 @@ def test_every_field_is_described_and_its_examples_and_default_are_valid():
             ]
             for example in examples:
                 jsonschema.validate(example, part, jsonschema.Draft202012Validator)
-    assert len(seen) == 75
+    assert len(seen) == 76
 
 
 def test_it_can_be_printed_as_json():

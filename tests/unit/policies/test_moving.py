@@ -187,6 +187,7 @@ def crowded(neighbor: WorkloadRecord, **given: object) -> SimpleNamespace:
     )
     told = {
         "recommends": False,
+        "may_adjust": lambda _: True,
         "state": SimpleNamespace(capabilities=Capabilities(keeps_work=True)),
         "placement": SimpleNamespace(place=lambda _request, _view: Place((held,), decision)),
         "slowdown_of": lambda _record: Estimate(0.6, 0.05),
@@ -229,7 +230,7 @@ def test_a_workload_that_cannot_be_helped_is_isolated() -> None:
         crowded(pressing(run=Run(("n",)))),
         crowded(pressing(), slowdown_of=lambda _record: None),
         crowded(pressing(), slowdown_of=lambda _record: Estimate(0.99, 0.05)),
-        crowded(pressing(), recommends=True),
+        crowded(pressing(), may_adjust=lambda _: False),
     ],
     ids=["stateful", "not restartable", "nothing is known", "not why", "only recommends"],
 )

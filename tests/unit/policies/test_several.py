@@ -270,3 +270,23 @@ def test_numbers_of_servers_that_are_not_classified_are_not_taken() -> None:
     outs = scale_out(request.workload, request.classification, ABLE)
     assert set(outs) == {1, 2}
     assert set(scale_out(request.workload, None, ABLE)) == {1}
+
+
+def test_the_decision_says_what_each_server_gives_and_what_the_next_would() -> None:
+    view = seen(4, 4, 4, 4, able=ABLE)
+    verdict = QUASAR.place(asks(700.0), view)
+    assert isinstance(verdict, Place)
+    decision = verdict.decision
+    parts = [one for one in decision.candidates if "cpu_given_millicpus" in one.numbers]
+    assert [(one.server, one.numbers["cpu_given_millicpus"]) for one in parts] == [
+        (p.server, p.allocation.cpu_millicpus) for p in verdict.placements
+    ]
+    assert decision.predicted is not None
+    shares = sum(one.numbers["predicted_share"] for one in parts)
+    assert shares == pytest.approx(decision.predicted.mean)
+    assert decision.numbers["one_server_pace"] == pytest.approx(400 / 700, rel=0.02)
+    assert decision.numbers["next_server_pace"] > decision.predicted.mean
+    assert "s2 as well would make that" in decision.message
+    most = QUASAR.place(asks(700.0, most=2), view)
+    assert isinstance(most, Place)
+    assert "next_server_pace" not in most.decision.numbers

@@ -1,5 +1,6 @@
 """What a policy is told of the truth is the truth."""
 
+from dataclasses import replace
 from math import log
 from random import Random
 
@@ -112,3 +113,45 @@ def test_contention_is_what_neighbors_take():
 def test_contention_stands_before_a_name():
     _, events = watched("true-contention+paragon", workloads=20)
     assert len([each for each in events if isinstance(each, ev.WorkloadFinished)]) == 20
+
+
+def test_sizes_and_several_servers_are_true_on_the_platform_that_was_classified():
+    policy = "true-sizes+true-servers+quasar"
+    simulation = prepare(RunSpec("quasar-ec2", policy, seed=1, servers=8, workloads=12))
+    asked: list[tuple[str, Classification]] = []
+    classify = simulation._estimates.classify
+
+    def watch(action):  # type: ignore[no-untyped-def]
+        report = classify(action)
+        if isinstance(report, ev.WorkloadClassified):
+            asked.append((action.workload.name, report.classification))
+        return report
+
+    simulation._estimates = replace(simulation._estimates, classify=watch)
+    simulation.run()
+    jobs = {job.name: job for job in simulation.setup.jobs if not job.is_service}
+    told = [(jobs[name], made) for name, made in asked if name in jobs]
+    assert told
+    for job, made in told:
+        own = made.curves[Quantity.RATE]
+        for cpu, estimate in zip(own.cpu_millicpus, own.estimates, strict=True):
+            resident = TrueResident(job.application, float(cpu), job.memory_bytes)
+            alone = simulation.setup.truth.alone(made.platform, resident)
+            assert estimate.mean == pytest.approx(alone)
+        assert set(made.servers) <= set(range(1, job.workload.scale.max_servers + 1))
+        assert made.servers[1].mean == pytest.approx(1.0)
+
+
+def test_nothing_that_runs_is_changed_without_reaction():
+    simulation = prepare(RunSpec("services", "no-reaction+oracle", seed=2, servers=5, workloads=12))
+    seen: list[ev.Event] = []
+    inner = simulation.driver._log
+
+    def log(now: float, those: object) -> None:
+        seen.extend(those)  # type: ignore[arg-type]
+        inner(now, those)  # type: ignore[arg-type]
+
+    simulation.driver._log = log  # type: ignore[method-assign]
+    simulation.run()
+    assert any(isinstance(each, ev.WorkloadStarted) for each in seen)
+    assert not any(isinstance(each, ev.AllocationPlanned) for each in seen)

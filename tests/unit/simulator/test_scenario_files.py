@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.measured_tables import write_tables
 from wharfinger.errors import InvalidInput, InvalidManifest
-from wharfinger.model.workload import LatencyBound, WorkloadType
+from wharfinger.model.workload import Adapt, LatencyBound, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
 from wharfinger.simulator.scenario.scenario_files import load_scenario, read_scenario, shipped
@@ -60,6 +60,7 @@ def test_a_whole_scenario_is_read():
       target: {latency: {percentile: 99, below: 50ms}}
       scale: {maxServers: 4}
       profile: {mode: none}
+      adapt: off
   workloads: 40
   arrivals: {pattern: poisson, load: 0.6, bursts: {every: 1h, size: 5, within: 1m}}
   targets: {of: random-platform, share: {from: 80%, to: 90%}, kind: completionTime, room: 10s}
@@ -81,6 +82,7 @@ def test_a_whole_scenario_is_read():
     assert report.type is WorkloadType.SINGLE_NODE
     assert report.targets is not None
     assert report.targets.of is TargetOf.NONE
+    assert (report.adapt, shop.adapt) == (Adapt.AUTO, Adapt.OFF)
     assert shop.lifetime == Distribution(Shape.CONSTANT, 7200.0)
     assert (shop.latency, shop.per_cpu, shop.scale.max_servers) == (LatencyBound(99, 0.05), 200, 4)
     assert scenario.arrivals == Arrivals(load=0.6, bursts=Bursts(3600.0, 5, 60.0))

@@ -103,6 +103,9 @@ class Residents(Protocol):
     def recommends(self) -> bool:
         """Whether remedies are only recommended, never carried out."""
 
+    def may_adjust(self, record: WorkloadRecord) -> bool:
+        """Whether remedies for a workload are carried out, not only recommended or dropped."""
+
     def view(self) -> View:
         """The servers as columns of numbers."""
 

@@ -7,6 +7,7 @@ that slows it is. *When* is in ``slack``.
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
+from functools import partial
 
 from wharfinger.classification.prediction import normalized_with, parts_of, slower, worse_by
 from wharfinger.classification.worth import TYPICAL_SECONDS, expected_seconds
@@ -25,6 +26,7 @@ from wharfinger.core.seams.adaptation import (
 from wharfinger.core.state import AdjustmentKind, WorkloadRecord, is_violated
 from wharfinger.core.tracking import Tracked
 from wharfinger.model.decisions import (
+    RECOMMENDS,
     Decision,
     Place,
     Prediction,
@@ -35,8 +37,8 @@ from wharfinger.model.decisions import (
 )
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import OffTarget
-from wharfinger.model.workload import WorkloadType
+from wharfinger.model.view import ALL_REASONS, OffTarget
+from wharfinger.model.workload import Adapt, WorkloadType
 from wharfinger.policies.adaptation.elastic import Elastic
 from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.levels import level_of
@@ -135,6 +137,8 @@ class ByTarget:
         if why:
             decision = _adapted(cluster.estimates, ReasonCode.OK, f"reclassified: {why}")
             yield Reclassify(record.name, self._learning.corrected(record, platform), decision)
+        if record.workload.adapt is Adapt.OFF:
+            return
         off = self._slack.off_target(record, cluster.state, now)
         if off is None:
             yield from self._try_second(now, record, cluster)
@@ -156,7 +160,7 @@ class ByTarget:
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
     ) -> Remedied:
         """There is less room than it asks for: its neighbors give what they do not need."""
-        if cluster.recommends or len(record.placements) != 1:
+        if not cluster.may_adjust(record) or len(record.placements) != 1:
             return False
         here = record.placements[0]
         short = lacking(here, off, cluster.view())
@@ -178,7 +182,7 @@ class ByTarget:
 
     def _try_second(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
         """Profiling live: one that was never profiled runs at another allocation for a while."""
-        if not cluster.estimates or cluster.recommends:
+        if not cluster.estimates or not cluster.may_adjust(record):
             return
         if self._slack.is_limit_reached(cluster.state, now):
             return
@@ -198,7 +202,7 @@ class ByTarget:
     ) -> Remedied:
         """More CPU can't be had or would not help: best-effort neighbors, then another server."""
         neighbors = cluster.neighbors(record)
-        if not cluster.recommends:
+        if cluster.may_adjust(record):
             for other in self._slack.suspended_ineffectively(neighbors, record):
                 why = f"{record.name} did no better for it"
                 yield _resume(other, why, cluster, ineffective=True)
@@ -236,20 +240,26 @@ class ByTarget:
             return False
         view = cluster.view()
         here = frozenset(view.row(p.server) for p in record.placements)
-        request = replace(cluster.request(record, now), excluded=here)
-        verdict = cluster.placement.place(request, view)
-        predicted = verdict.decision.predicted
-        if not isinstance(verdict, Place) or predicted is None:
-            return False
-        gain = gain_of_move(
+        gains = partial(
+            gain_of_move,
             record,
             now,
             off,
-            predicted,
             keeps_work=keeps_work,
             settings=self.settings,
             alternatives=len(set(view.platform.tolist())),
         )
+        request = replace(
+            cluster.request(record, now),
+            excluded=here,
+            told=ALL_REASONS,
+            pays=lambda predicted: gains(predicted).pays,
+        )
+        verdict = cluster.placement.place(request, view)
+        predicted = verdict.decision.predicted
+        if not isinstance(verdict, Place) or predicted is None:
+            return False
+        gain = gains(predicted)
         if not gain.pays:
             return False
         server = verdict.placements[0].server
@@ -311,7 +321,7 @@ class ByTarget:
         """
         slowdown, settings = cluster.slowdown_of(record), self.settings
         recently = is_recent(record.neighbors_changed_at, now, settings.settling_seconds)
-        if not settings.isolate or cluster.recommends or slowdown is None or recently:
+        if not settings.isolate or slowdown is None or recently or not cluster.may_adjust(record):
             return False
         view, keeps_work = cluster.view(), cluster.state.capabilities.keeps_work
         pressing = shares_of_pressure(record, cluster.neighbors(record))
@@ -319,7 +329,7 @@ class ByTarget:
             if not self._may_make_room(neighbor, now):
                 continue
             here = frozenset(view.row(p.server) for p in neighbor.placements)
-            request = replace(cluster.request(neighbor, now), excluded=here)
+            request = replace(cluster.request(neighbor, now), excluded=here, told=ALL_REASONS)
             verdict = cluster.placement.place(request, view)
             if not isinstance(verdict, Place):
                 continue
@@ -347,6 +357,7 @@ class ByTarget:
             and not neighbor.reclassifying
             and not neighbor.workload.best_effort
             and not neighbor.workload.scale.stateful
+            and neighbor.workload.adapt is Adapt.AUTO
             and len(neighbor.placements) == 1
             and not is_violated(neighbor)
             and self._slack.may_migrate(neighbor, now)
@@ -501,7 +512,7 @@ class ByLoad(ByTarget):
     def _follow(self, now: float, record: WorkloadRecord, cluster: Residents) -> Iterator[Remedy]:
         load = load_of(record)
         # A changed reservation comes first, on the servers where it is.
-        if load is None or record.resize_wanted:
+        if load is None or record.resize_wanted or record.workload.adapt is Adapt.OFF:
             return
         slack = self._slack
         if slack.is_settled(record, now) and not slack.is_limit_reached(cluster.state, now):
@@ -513,8 +524,10 @@ class ByLoad(ByTarget):
         """Without the newest one: a met target clears the reason each time."""
         for proposed in remedies:
             remedy = proposed
-            if cluster.recommends and isinstance(remedy, Resize):
-                remedy = Unchanged(remedy.name, recommended(remedy.decision))
+            told = cluster.recommends or not (cluster.may_adjust(record) or record.resize_wanted)
+            if told and isinstance(remedy, Resize):
+                mend = RECOMMENDS if cluster.recommends else f"adapt: {Adapt.AUTO} in its manifest"
+                remedy = Unchanged(remedy.name, recommended(remedy.decision, mend))
             is_newest = isinstance(remedy, Unchanged) and any(
                 made.kind is AdjustmentKind.UNCHANGED and made.reason == remedy.decision.reason
                 for made in record.adjustments[-1:]

@@ -74,6 +74,8 @@ class Elastic:
         memory_bytes, said = self._memory(record, held, memory_free)
         why += [said] if said else []
         cpu_millicpus, said = self._cpu(now, record, held, cpu_free, cluster)
+        if why and not cluster.may_adjust(record):  # Memory is given in any case.
+            cpu_millicpus, said = held.cpu_millicpus, ""
         why += [said] if said else []
         if why:
             need = replace(held, cpu_millicpus=cpu_millicpus, memory_bytes=memory_bytes)
@@ -132,7 +134,9 @@ class Elastic:
             record.name: record.placements[0].allocation.cpu_millicpus
             - record.workload.reservation.cpu_millicpus
             for record in elastic
-            if record.phase is Phase.RUNNING and _follows_cpu(record, cluster)
+            if record.phase is Phase.RUNNING
+            and _follows_cpu(record, cluster)
+            and cluster.may_adjust(record)
         }
         cpu_free, memory_free = _free(server, cluster)
         most = sum(max(0, millicpus) for millicpus in spare.values())

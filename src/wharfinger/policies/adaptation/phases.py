@@ -135,7 +135,8 @@ class Phases:
         cluster: Residents,
     ) -> Iterator[Remedy]:
         tolerance = self._tolerance(record, cause)
-        if cluster.recommends or not cluster.state.capabilities.probes_running or tolerance <= 0:
+        able = cluster.state.capabilities.probes_running and cluster.may_adjust(record)
+        if not able or tolerance <= 0:
             return
         before = record.probe
         if before is not None and (

@@ -21,7 +21,7 @@ from wharfinger.model.performance import (
 )
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.view import OffTarget
-from wharfinger.model.workload import Target
+from wharfinger.model.workload import Adapt, Target
 from wharfinger.policies.adaptation.elastic import ElasticSettings
 from wharfinger.policies.adaptation.phase_settings import PhaseSettings
 from wharfinger.policies.placement.resizing import BUSY
@@ -253,6 +253,7 @@ class Slack:
         reached = max(tracking.normalized_performance, tracking.headroom or 0.0)
         if (
             reached < self.settings.gives
+            or record.workload.adapt is not Adapt.AUTO
             or _lacks_cpu_in_bursts(record, performance)
             or record.phase is not Phase.RUNNING
             or record.revoking
@@ -296,6 +297,7 @@ class Slack:
             record
             for record in residents
             if record.workload.best_effort
+            and record.workload.adapt is Adapt.AUTO
             and record.phase is Phase.RUNNING
             and not self._has_just_resumed(record, now)
             and not self._is_spared(record, violated, now)

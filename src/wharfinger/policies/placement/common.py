@@ -190,7 +190,7 @@ def refuse(
 
     ``cpu_needed`` is (S,) thousandths of a CPU, where that is not the same on each server.
     """
-    reason, message, would_change = _diagnose(need, cpu_needed, view)
+    reason, message, would_change = why_refused(need, cpu_needed, view)
     return Refuse(
         Decision(
             stage=Stage.PLACEMENT,
@@ -214,9 +214,10 @@ def needed(need: Allocation) -> dict[str, float]:
     }
 
 
-def _diagnose(
+def why_refused(
     need: Allocation, cpu_needed: NDArray[np.int64] | None, view: View
 ) -> tuple[ReasonCode, str, str]:
+    """Why no server has room, as a code and in words, and what would change that; as ``refuse``."""
     is_open, freest, fits = _room(need, cpu_needed, view)
     if not is_open:
         return ReasonCode.NO_SERVERS, "no server accepts work", "a server that accepts work"

@@ -6,8 +6,9 @@ targets that are expected to be kept, the newcomer's less those that residents l
 workload gets its reservation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from math import exp, inf
 from operator import attrgetter
 
@@ -15,7 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.prediction import TargetPart, normalized_with, parts_of
-from wharfinger.core.seams.contention import Array, Assessment, LogEstimates, ResidentsLoss
+from wharfinger.core.seams.contention import (
+    Array,
+    Assessment,
+    ContentionCost,
+    LogEstimates,
+    ResidentsLoss,
+)
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.verdicts import WaitUntil
 from wharfinger.model.allocation import Allocation, Placement
@@ -29,16 +36,19 @@ from wharfinger.model.decisions import (
     Refuse,
     Stage,
 )
+from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import OffTarget, Request, View
+from wharfinger.model.view import ALL_REASONS, OffTarget, Request, View
 from wharfinger.model.workload import OnMiss, Spread, WorkloadType
+from wharfinger.native import judge_room
 from wharfinger.policies.placement.common import (
     ByReservation,
     candidates,
+    is_full,
     needed,
     open_servers,
-    refuse,
+    why_refused,
 )
 from wharfinger.policies.placement.fragmentation import fragmentation
 from wharfinger.policies.placement.resizing import (
@@ -58,6 +68,7 @@ from wharfinger.policies.placement.several import (
     best_when_empty,
     one_more,
     scale_out,
+    with_next,
 )
 from wharfinger.policies.placement.sizing import (
     REACHABLE,
@@ -118,6 +129,17 @@ def _zone_of(request: Request, view: View) -> NDArray[np.int64] | None:
     return view.zone if request.workload.scale.spread is Spread.ZONE else None
 
 
+def _curves(request: Request, view: View) -> list[TargetPart]:
+    """Of its target, or what is known of its shape; empty = nothing is classified."""
+    classification, period = request.classification, view.capabilities.quota_period_seconds
+    if classification is None:
+        return []
+    parts = parts_of(request.workload, classification, request.waited_seconds, period)
+    if not parts and classification.shape is not None:
+        parts = [TargetPart(classification.shape, 1.0)]
+    return parts
+
+
 def _after_growth(
     parts: list[TargetPart],
     before: tuple[Placement, ...],
@@ -135,6 +157,18 @@ def _after_growth(
     return off.normalized * then / now
 
 
+def _with_parts(listed: tuple[Candidate, ...], found: ServerSet) -> tuple[Candidate, ...]:
+    """The candidates, of which the first are the chosen ones, with what each gets and gives."""
+    parts = zip(found.cpu_millicpus, found.shares, strict=True)
+    told = [
+        replace(one, numbers={**one.numbers, GIVEN: float(cpu), SHARE: share})
+        for one, (cpu, share) in zip(listed, parts, strict=False)
+    ]
+    return (*told, *listed[len(told) :])
+
+
+GIVEN, SHARE = "cpu_given_millicpus", "predicted_share"
+"""Of a server among several: its CPU, and what it gives of the performance over target."""
 LEAST_WAIT_SECONDS = 1e-3
 """So that what is borne then is not a rounding error short of it."""
 SAME_GAIN = 0.01
@@ -155,20 +189,20 @@ CODES = (
     ReasonCode.DOES_NOT_FIT,
 )
 _NO_SERVERS, _EXCLUDED, TOO_LARGE, _NO_ROOM, OFF_PREDICTION, OK, CONTENTION, INCOMPATIBLE = range(8)
-"""Indices in ``CODES``."""
+"""Indices in ``CODES``; those before ``CONTENTION`` as ``judge_room`` gives them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ServerOptions:
     """All S servers, looked at for one workload.
+
+    What contention costs is worked out where it may go somewhere, or where a refusal is told.
 
     Attributes:
         need: (S,) thousandths of a CPU that it would get.
         reason: (S,) index in ``CODES``; that of ``OK`` where it could go.
         score: (S,) lower is better; infinite where it can't go.
         sizing: ``None`` where it goes by its reservation.
-        violation: (S,) in points; 0 = no workload is slowed beyond what it tolerates.
-        lost: (S,) targets of residents that are expected to be lost for it.
         outs: Performance on so many servers that it may have, over that on one.
     """
 
@@ -180,9 +214,33 @@ class ServerOptions:
     score: NDArray[np.float64]
     sizing: Sizing | None
     contention: Assessment
-    violation: NDArray[np.float64]
-    lost: NDArray[np.float64]
     outs: Mapping[int, Estimate]
+
+    @cached_property
+    def does(self) -> LogEstimates | None:
+        """(S,) performance over target with that; ``None`` = it goes by its reservation."""
+        return None if self.sizing is None else self.sizing.performance()
+
+    @cached_property
+    def cost(self) -> ContentionCost:
+        """What contention would cost there."""
+        does = self.does
+        return self.contention.cost(self.reason > TOO_LARGE, None if does is None else lambda: does)
+
+    @cached_property
+    def loss(self) -> ResidentsLoss:
+        """What residents are expected to lose for it."""
+        return self.contention.residents_loss()
+
+    @property
+    def violation(self) -> Array:
+        """(S,) in points; 0 = no workload is slowed beyond what it tolerates."""
+        return self.cost.violation
+
+    @property
+    def lost(self) -> Array:
+        """(S,) targets of residents that are expected to be lost for it."""
+        return self.loss.targets
 
     def allocation(self, cpu_millicpus: int) -> Allocation:
         """What it would get with so much CPU."""
@@ -195,9 +253,11 @@ class ServerOptions:
 
     def nearest_miss(self) -> tuple[ReasonCode, str, str] | None:
         """Why a server with room can't take it, as a code and in words; what would change that."""
-        rows = np.flatnonzero(np.isin(self.reason, (OFF_PREDICTION, CONTENTION, INCOMPATIBLE)))
+        rows = np.flatnonzero(self.reason >= OFF_PREDICTION)  # It could go nowhere.
         if not rows.size:
             return None
+        if self._is_told(ReasonCode.OFF_PREDICTION) and self.reason.max() == OFF_PREDICTION:
+            return ReasonCode.OFF_PREDICTION, "", ""
         row = int(rows[np.lexsort((self.violation[rows], self.lost[rows]))[0]])
         server, reason = self.view.names[row], CODES[int(self.reason[row])]
         if reason is ReasonCode.OFF_PREDICTION:
@@ -208,6 +268,14 @@ class ServerOptions:
             return reason, why, f"the end of a resident of {server}, or room on another server"
         why = f"it would slow the residents of {server}: {self.contention.refusal(row)}"
         return reason, why, f"fewer or less sensitive neighbors on {server}, or another server"
+
+    def _is_told(self, reason: ReasonCode) -> bool:
+        """Whether nobody reads why it is refused for this reason."""
+        return reason in self.request.told
+
+    def candidates_unless_told(self, reason: ReasonCode) -> tuple[Candidate, ...]:
+        """Those that can't take it, in the record of a refusal for this reason."""
+        return () if self._is_told(reason) else self.candidates(NOWHERE)
 
     def bearable_after(self, patience_seconds: float) -> float | None:
         """After how many seconds it is placed although that costs targets; ``None`` = never."""
@@ -250,21 +318,18 @@ def _reasons_on(
     request: Request, need: NDArray[np.int64], memory_bytes: int, view: View
 ) -> NDArray[np.int64]:
     """(S,) why each server can't take it now, as an index in ``CODES``."""
-    cpu = view.cpu_capacity
-    too_large = (need > cpu) | (memory_bytes > view.memory_capacity)
-    if not request.workload.best_effort:
-        too_large |= need == 0
-    full = (view.cpu_allocated + need > cpu) | (
-        view.memory_allocated + memory_bytes > view.memory_capacity
+    return judge_room(
+        need,
+        memory_bytes,
+        view.cpu_capacity,
+        view.cpu_allocated,
+        view.memory_capacity,
+        view.memory_allocated,
+        view.accepting,
+        open_servers(request, view),
+        view.unsettled,
+        request.workload.best_effort,
     )
-    reasons = np.full(len(need), OK)
-    # The last that holds is what is said.
-    reasons[view.unsettled > 0] = OFF_PREDICTION
-    reasons[full] = _NO_ROOM
-    reasons[too_large] = TOO_LARGE
-    reasons[open_servers(request, view) == 0] = _EXCLUDED
-    reasons[view.accepting == 0] = _NO_SERVERS
-    return reasons
 
 
 def _prediction_on(row: int, options: ServerOptions) -> Prediction | None:
@@ -323,6 +388,8 @@ class Quasar(ByReservation):
 
     def place(self, request: Request, view: View) -> Place | Refuse | WaitUntil:
         """Size on each server, drop those that don't fit, rank the others."""
+        if request.told >= ALL_REASONS and self._nothing_is_free(request, view):
+            return Refuse(Decision(Stage.PLACEMENT, self.name, False, ReasonCode.NO_ROOM, ""))
         options = self._look(request, view)
         out_of_reach = self._is_out_of_reach(options)
         # What has run once is admitted: a program that crashed while off its target runs again.
@@ -338,6 +405,9 @@ class Quasar(ByReservation):
         if several is not None:
             return self._place_on(several, options, ranked)
         allocation = options.allocation(int(options.need[best]))
+        predicted = _prediction_on(best, options)
+        if predicted is not None and not request.pays(predicted):
+            return self._pays_not()
         decision = Decision(
             stage=Stage.PLACEMENT,
             decided_by=self.name,
@@ -347,9 +417,21 @@ class Quasar(ByReservation):
             considered=len(view.names),
             candidates=options.candidates(ranked),
             numbers=self._numbers(allocation, options),
-            predicted=_prediction_on(best, options),
+            predicted=predicted,
         )
         return Place((Placement(view.names[best], allocation),), decision)
+
+    def _pays_not(self) -> Refuse:
+        return Refuse(Decision(Stage.PLACEMENT, self.name, False, ReasonCode.WOULD_NOT_HELP, ""))
+
+    def _nothing_is_free(self, request: Request, view: View) -> bool:
+        """Whether no server has room for the least that it could get."""
+        least = request.reserved(view.capabilities)
+        if not request.workload.best_effort:
+            fractional = view.capabilities.fractional_cpu
+            step = self.settings.sizing.step_millicpus if fractional else MILLICPUS_PER_CPU
+            least = replace(least, cpu_millicpus=min(step, least.cpu_millicpus or step))
+        return is_full(request, least, view)
 
     def _look(self, request: Request, view: View) -> ServerOptions:
         reserved, best_effort = request.reserved(view.capabilities), request.workload.best_effort
@@ -365,22 +447,32 @@ class Quasar(ByReservation):
         if sizing is not None:
             need = sizing.cpu_millicpus
         reasons = _reasons_on(request, need, reserved.memory_bytes, view)
-        sized = None if sizing is None else sizing.performance()
-        cost = contention.cost(reasons > TOO_LARGE, None if sized is None else lambda: sized)
+        score, memory_bytes = np.full(len(need), inf), reserved.memory_bytes
+        options = ServerOptions(
+            request, view, need, memory_bytes, reasons, score, sizing, contention, outs
+        )
         possible = reasons == OK
         if (apart := contention.incompatible) is not None:
             reasons[possible & apart] = INCOMPATIBLE
             possible &= ~apart
-        score = need / 1000.0 + cost.waste
+        return self._ranked(options, possible, confidence) if possible.any() else options
+
+    def _ranked(
+        self, options: ServerOptions, possible: NDArray[np.bool_], confidence: float
+    ) -> ServerOptions:
+        """With the scores of those that could take it, and what is refused for contention."""
+        request, view, need = options.request, options.view, options.need
+        sizing, does, loss, reasons = options.sizing, options.does, options.loss, options.reason
+        best_effort = request.workload.best_effort
+        score = need / 1000.0 + options.cost.waste
         if best_effort:  # To the emptiest: by its CPU, then by its residents.
             score = view.cpu_allocated / np.maximum(view.cpu_capacity, 1) + view.residents / 100
-        loss = contention.residents_loss()
-        own, does = np.zeros(1), sized
-        if sizing is not None and sized is not None:
-            own = sizing.kept_probabilities(sized)
-        elif (does := cold_start(request, view, contention)) is not None:
+        own = np.zeros(1)
+        if sizing is not None and does is not None:
+            own = sizing.kept_probabilities(does)
+        elif (does := cold_start(request, view, options.contention)) is not None:
             own = np.minimum(kept_probabilities(does, request.workload.tolerance), confidence)
-        gain = self._gain(own, does, contention, loss)
+        gain = self._gain(own, does, options.contention, loss)
         gain = gain - self.settings.fragmentation_weight * fragmentation(view, need)
         # No more targets are lost for it than it keeps; the longer it waits, the more.
         bearable = np.maximum(own, self._borne(request))
@@ -389,20 +481,8 @@ class Quasar(ByReservation):
         if not best_effort and kept.any():
             first = kept & (gain >= gain[kept].max() - SAME_GAIN)
             self._prefer_empty(score, need, first, view)
-        score = np.where(kept, _ranked_by_gain(score, gain, kept), inf)
-        return ServerOptions(
-            request,
-            view,
-            need,
-            reserved.memory_bytes,
-            reasons,
-            score,
-            sizing,
-            contention,
-            cost.violation,
-            loss.targets,
-            outs,
-        )
+        options.score[:] = np.where(kept, _ranked_by_gain(score, gain, kept), inf)
+        return options
 
     def _several(self, best: int, options: ServerOptions) -> ServerSet | None:
         """Where the best server is not sure to keep the target: those that together are surer."""
@@ -446,7 +526,7 @@ class Quasar(ByReservation):
 
     def _place_on(
         self, found: ServerSet, options: ServerOptions, ranked: NDArray[np.intp]
-    ) -> Place:
+    ) -> Place | Refuse:
         names, sizing, request = options.view.names, options.sizing, options.request
         assert sizing is not None
         placements = tuple(
@@ -460,7 +540,21 @@ class Quasar(ByReservation):
         if not sure:
             reach = f"come nearest: {does} of the target, kept with {found.kept:.0%} probability"
         message = f"{', '.join(given)} {reach}; one server alone gives {one:.0%}"
+        numbers, more = {"servers": float(len(found.rows)), "one_server_pace": one}, None
+        if len(found.rows) < max(options.outs):
+            free, able = options.view.cpu_capacity - options.view.cpu_allocated, options.score < inf
+            plateau, zone = self.settings.sizing.plateau, _zone_of(request, options.view)
+            given_to = free, able, options.lost, options.outs, plateau, zone
+            more = with_next(sizing, found, *given_to)
+        if more is not None:
+            numbers["next_server_pace"] = more.normalized.mean
+            numbers["next_server_kept_probability"] = more.kept
+            message += (
+                f"; {names[more.rows[-1]]} as well would make that {more.normalized.mean:.0%}, "
+                f"kept with {more.kept:.0%} probability"
+            )
         rows = [*found.rows, *(row for row in ranked.tolist() if row not in found.rows)]
+        listed = np.array(rows[:CANDIDATES_KEPT], dtype=np.intp)
         out_of_reach = found.kept < self.settings.sizing.hopeless
         cpu = sum(found.cpu_millicpus)
         predicted = replace(
@@ -468,6 +562,8 @@ class Quasar(ByReservation):
             target=request.workload.target,
             cpu_millicpus=cpu,
         )
+        if not request.pays(predicted):
+            return self._pays_not()
         decision = Decision(
             stage=Stage.PLACEMENT,
             decided_by=self.name,
@@ -475,9 +571,8 @@ class Quasar(ByReservation):
             reason=ReasonCode.WILL_MISS if out_of_reach else ReasonCode.OK,
             message=message,
             considered=len(names),
-            candidates=options.candidates(np.array(rows[:CANDIDATES_KEPT], dtype=np.intp)),
-            numbers=self._numbers(options.allocation(cpu), options)
-            | {"servers": float(len(found.rows))},
+            candidates=_with_parts(options.candidates(listed), found),
+            numbers=self._numbers(options.allocation(cpu), options) | numbers,
             predicted=predicted,
         )
         return Place(placements, decision)
@@ -580,9 +675,10 @@ class Quasar(ByReservation):
         if not request.workload.best_effort:
             sizes = np.where(sizes > 0, sizes, np.maximum(view.cpu_capacity + 1, 1))
         need = options.allocation(int(sizes.min()) if sizes.size else 0)
-        plain = refuse(self.name, request, need, view, sizes).decision
-        numbers, listed = self._numbers(need, options), options.candidates(NOWHERE)
-        return Refuse(replace(plain, candidates=listed, numbers=numbers), cpu_needed=options.need)
+        reason, why, mend = why_refused(need, sizes, view)
+        refusal = self._refusal(options, reason, why, mend)
+        numbers = self._numbers(need, options)
+        return replace(refusal, decision=replace(refusal.decision, numbers=numbers))
 
     def _rejected(self, options: ServerOptions) -> Refuse:
         sizing = options.sizing
@@ -608,7 +704,7 @@ class Quasar(ByReservation):
             message=why,
             would_change=mend,
             considered=len(options.need),
-            candidates=options.candidates(NOWHERE),
+            candidates=options.candidates_unless_told(reason),
             predicted=predicted,
         )
         return Refuse(decision, cpu_needed=options.need)
@@ -619,15 +715,17 @@ class Quasar(ByReservation):
         placements: tuple[Placement, ...],
         view: View,
         verdict: Place | Refuse | None,
-        parts: list[TargetPart],
+        known: Callable[[], list[TargetPart]],
     ) -> Place | None:
         """One server more, where what can be had on its own does not keep the target."""
         off, count = request.off_target, len(placements)
-        outs = scale_out(request.workload, request.classification, view.capabilities)
-        if off is None or not off.lacks or count + 1 not in outs or not view.capabilities.resize:
+        if off is None or not off.lacks or not view.capabilities.resize:
             return None
         if request.workload.scale.gang:
             return None  # All its servers have started together.
+        outs = scale_out(request.workload, request.classification, view.capabilities)
+        if count + 1 not in outs:
+            return None
         if (
             request.workload.type is WorkloadType.LATENCY_CRITICAL
             and isinstance(verdict, Refuse)
@@ -635,11 +733,14 @@ class Quasar(ByReservation):
         ):
             return None  # It is not its load that is too much.
         if isinstance(verdict, Place):
-            does = _after_growth(parts, placements, verdict.placements, off)
+            does = _after_growth(known(), placements, verdict.placements, off)
             if does >= 1 - request.workload.tolerance:
                 return None
         held = {view.row(p.server): p.allocation.cpu_millicpus for p in placements}
-        options = self._look(replace(request, excluded=request.excluded | held.keys()), view)
+        elsewhere = replace(request, excluded=request.excluded | held.keys())
+        if self._nothing_is_free(elsewhere, view):
+            return None
+        options = self._look(elsewhere, view)
         if options.sizing is None:
             return None
         more = one_more(
@@ -687,27 +788,25 @@ class Quasar(ByReservation):
             return super().resize(request, placements, view)
         if off is None:
             return follow_memory(self.name, request, placements, view)
-        parts: list[TargetPart] = []
-        if classification:
-            period = view.capabilities.quota_period_seconds
-            parts = parts_of(request.workload, classification, request.waited_seconds, period)
-            if not parts and classification.shape is not None:
-                parts = [TargetPart(classification.shape, 1.0)]
+
+        @cache
+        def known() -> list[TargetPart]:
+            return _curves(request, view)
 
         def wanted(held: Allocation, off: OffTarget) -> int:
             margin = settings.resizing.margin
-            along = along_curve(parts, held, off, view, margin, settings.sizing)
+            along = along_curve(known(), held, off, view, margin, settings.sizing)
             return along or by_proportion(held, off, settings.resizing)
 
         if len(placements) > 1:
             verdict = follow_on_several(self.name, request, placements, view, settings.resizing)
         else:
             verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
-        if (more := self._out(request, placements, view, verdict, parts)) is not None:
+        if (more := self._out(request, placements, view, verdict, known)) is not None:
             return more
         if len(placements) > 1:
             return verdict
-        if not isinstance(verdict, Place) or classification is None or not parts:
+        if not isinstance(verdict, Place) or classification is None or not (parts := known()):
             return verdict
         before, after = placements[0].allocation, verdict.placements[0].allocation
         predicted = after_resize(parts, before, after, off, self._confidence)

@@ -10,6 +10,7 @@ from math import log
 
 from wharfinger.classification.prediction import (
     TargetPart,
+    normalized_over,
     normalized_with,
     performance_with,
     worse_by,
@@ -104,6 +105,9 @@ def follow_target(
         return _taken_back(policy, replace(held, cpu_millicpus=before), placements, view)
     if off.lacks and (_is_idle(off, held, settings) or before is not None):
         return Refuse(_no_help(policy, off, held))
+    step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
+    if not off.lacks and held.cpu_millicpus == step:
+        return None  # There is no less.
     size = wanted(held, off) if wanted else by_proportion(held, off, settings)
     size = _bounded(size, held, off, settings)
     # A latency says nothing of what is left when CPU is taken that is used.
@@ -112,7 +116,6 @@ def follow_target(
         kept = max(settings.margin, settings.bursts) if has_quota else settings.margin
         used = round(_used_millicpus(off) * kept)
         size = min(held.cpu_millicpus, max(size, used))
-    step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
     size, room = -(-size // step) * step, room_on(placements[0].server, view) // step * step
     size = min(size, held.cpu_millicpus + max(0, room))
     if abs(size - held.cpu_millicpus) >= settings.min_step * held.cpu_millicpus:
@@ -335,8 +338,10 @@ def along_curve(
     now = log(normalized_with(parts, held.cpu_millicpus, MEDIAN).mean)
     fractional = view.capabilities.fractional_cpu
     grid = sizes(int(view.cpu_capacity.max()), fractional=fractional, settings=settings)
-    for cpu in grid.tolist():
-        change = log(normalized_with(parts, cpu, MEDIAN).mean) - now
+    allocations = grid.tolist()
+    means, _ = normalized_over(parts, allocations, MEDIAN)
+    for cpu, mean in zip(allocations, means, strict=True):
+        change = log(mean) - now
         if log(max(off.normalized, 1e-9)) + change >= log(margin):
             return int(cpu) if (cpu > held.cpu_millicpus) == off.lacks else None
     return None

@@ -35,6 +35,7 @@ class ServerSet:
         normalized: Performance over target of all together.
         kept: Probability that the target is kept.
         lost: Targets of residents that are expected to be lost for it.
+        shares: What each server gives of ``normalized``, which is their sum.
     """
 
     rows: tuple[int, ...]
@@ -42,6 +43,7 @@ class ServerSet:
     normalized: Estimate
     kept: float
     lost: float
+    shares: tuple[float, ...]
 
 
 def scale_out(
@@ -104,6 +106,31 @@ def best_set(
     return best
 
 
+def with_next(
+    sizing: Sizing,
+    found: ServerSet,
+    free_millicpus: NDArray[np.int64],
+    possible: NDArray[np.bool_],
+    lost: Array,
+    outs: Mapping[int, Estimate],
+    plateau: float,
+    zone: NDArray[np.int64] | None = None,
+) -> ServerSet | None:
+    """The same and the best server that is not in it, as ``best_set``; ``None`` = there is none."""
+    at = _most_of(sizing, free_millicpus, plateau)
+    left = possible & (at >= 0)
+    left[list(found.rows)] = False
+    if zone is not None:
+        left = _least_used(zone, found.rows, left)
+    if len(found.rows) + 1 not in outs or not left.any():
+        return None
+    does = sizing.curve.medians[np.maximum(at, 0)] - sizing.drop.mean
+    row = int(np.where(left, does - lost, -np.inf).argmax())
+    rows = np.array([*found.rows, row], dtype=np.intp)
+    cpu = [*found.cpu_millicpus, int(sizing.curve.sizes[at[row]])]
+    return _set_of(sizing, rows, cpu, lost, outs[len(rows)])
+
+
 def _in_turn(rows: Rows, zone: NDArray[np.int64]) -> Rows:
     """The first of each zone, then the second of each, and so on; unknown ones are their own."""
     of_each = zone[rows]
@@ -150,6 +177,7 @@ def _set_of(
         Estimate(mean, std),
         float(kept[0]),
         float(lost[rows].sum()),
+        tuple((alone * out.mean / len(rows)).tolist()),
     )
 
 

@@ -5,8 +5,8 @@ first. The confidence is added here. A target is kept from 1 less its tolerance 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
 from math import exp, log
 from operator import itemgetter
 
@@ -25,13 +25,14 @@ from wharfinger.classification.prediction import (
     worse_by,
 )
 from wharfinger.core.seams.contention import Array, Assessment, LogEstimates
-from wharfinger.model.arrays import normal_below
+from wharfinger.model.arrays import frozen, normal_below
 from wharfinger.model.decisions import Prediction
+from wharfinger.model.memo import by_identity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Target
-from wharfinger.native import first_enough
+from wharfinger.native import first_enough, first_enough_on
 
 REJECTED = "its target is out of reach, and its manifest says onMiss: reject"
 REACHABLE = "a lower target, a larger or faster server, or onMiss: run"
@@ -74,6 +75,8 @@ LEAST_STD = 0.02
 """Of the logarithm of a predicted performance."""
 LEAST_GIVEN = 0.5
 """Of what would do without doubt: less is not given where no server is sure to keep a target."""
+KEPT = 512
+"""Classifications of which it is kept what platforms do: asked again and again while one waits."""
 LEAST_KEPT = 1e-9
 """Of a target, with any tolerance."""
 
@@ -87,18 +90,18 @@ def sizes(
     ([1000, 2000, 3000, 4000], [])
     """
     step = settings.step_millicpus if fractional else MILLICPUS_PER_CPU
-    return np.array(_sizes(largest_millicpus, step, settings.min_step), dtype=np.int64)
+    return _sizes(largest_millicpus, step, settings.min_step)
 
 
 @lru_cache(maxsize=64)
-def _sizes(largest_millicpus: int, step: int, min_step: float) -> tuple[int, ...]:
+def _sizes(largest_millicpus: int, step: int, min_step: float) -> NDArray[np.int64]:
     largest = largest_millicpus // step * step
     smaller: list[int] = []
     size = step
     while size < largest:
         smaller.append(size)
         size = max(size + step, -(-round(size * (1 + min_step)) // step) * step)
-    return (*smaller, largest) if largest else ()
+    return frozen(np.array((*smaller, largest) if largest else (), dtype=np.int64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ class SizeCurve:
         return Estimate(mean, std)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sizing:
     """What a target takes, server by server.
 
@@ -146,7 +149,7 @@ class Sizing:
         kept: The logarithm of the least performance over target that keeps it.
         drop: What neighbors and the platform take off its logarithm.
         correctable: The part of it that is no part of the performance alone; ``None`` = no part.
-        best_probability: That it is kept alone on the best server, empty, had it not waited.
+        kept_at_best: Works out ``best_probability``.
         surest: Probability beyond which servers are not told apart.
     """
 
@@ -158,8 +161,13 @@ class Sizing:
     correctable: LogEstimates | None
     confidence: float
     kept: float
-    best_probability: float
+    kept_at_best: Callable[[], float] = field(repr=False)
     surest: float = 1.0
+
+    @cached_property
+    def best_probability(self) -> float:
+        """That the target is kept alone on the best server, empty, had it not waited."""
+        return self.kept_at_best()
 
     def normalized_on(self, row: int) -> Estimate:
         """Performance over the target on one server, with what it would be given there."""
@@ -317,22 +325,35 @@ def size(
             surer = np.where(sure, surer, _most_useful(curve, within, settings.plateau))
         free = view.cpu_capacity - view.cpu_allocated
         chosen = np.where(reached & (surer <= free), np.maximum(chosen, surer), chosen)
-    # On the fastest platform. The largest size is mostly the best: where it will do, one look is
-    # enough.
+    drop = by_platform.beside(suffered, chosen)
+    correctable, confidence = contention.correctable, settings.confidence
+    surest = max(confidence, settings.idle_confidence)
+    best_alone = partial(_kept_at_best, at_once, by_platform, settings, most_out, kept)
+    return Sizing(
+        chosen, reached, parts, curve, drop, correctable, confidence, kept, best_alone, surest
+    )
+
+
+def _kept_at_best(
+    parts: list[TargetPart],
+    by_platform: "_ByPlatform",
+    settings: SizingSettings,
+    most_out: Estimate,
+    kept: float,
+) -> float:
+    """Probability that a target is kept alone on the fastest platform.
+
+    The largest size is mostly the best: where it will do, one look is enough.
+    """
     probability, best = 0.0, by_platform.fastest()
-    for at in reversed(range(len(grid))):
+    for at in reversed(range(len(by_platform.sizes))):
         slower_by, its_variance = best(at)
-        alone = normalized_with(at_once, int(grid[at]), settings.confidence)
+        alone = normalized_with(parts, int(by_platform.sizes[at]), settings.confidence)
         alone = worse_by(alone, slower_by - log(most_out.mean), its_variance + most_out.std**2)
         probability = max(probability, reached_probability(alone, exp(kept)))
         if probability >= settings.hopeless:
             break
-    drop = by_platform.beside(suffered, chosen)
-    correctable, confidence = contention.correctable, settings.confidence
-    surest, best_alone = max(confidence, settings.idle_confidence), probability
-    return Sizing(
-        chosen, reached, parts, curve, drop, correctable, confidence, kept, best_alone, surest
-    )
+    return probability
 
 
 def _is_idle(view: View, settings: SizingSettings) -> bool:
@@ -356,10 +377,7 @@ class _ByPlatform:
     def of(
         cls, classification: Classification, view: View, sizes: NDArray[np.int64]
     ) -> "_ByPlatform":
-        if classification.by_allocation:
-            drop, variance = slower_over(classification, view.platforms, sizes.tolist())
-        else:
-            drop, variance = (each[:, None] for each in slower(classification, view.platforms))
+        drop, variance = _by_platform(classification, tuple(view.platforms), tuple(sizes.tolist()))
         return cls(sizes, view.platform, drop, variance)
 
     def first_enough(self, curve: SizeCurve, suffered: LogEstimates, z: float) -> NDArray[np.int64]:
@@ -367,14 +385,10 @@ class _ByPlatform:
         if self.drop.shape[1] == 1:
             drop = self.beside(suffered, self.sizes[:1])
             return first_enough(curve.medians, curve.variances, drop.mean, drop.variance, z)
-        first = np.empty(len(self.platform), dtype=np.int64)
-        for at, (drop, variance) in enumerate(zip(self.drop, self.variance, strict=True)):
-            rows = np.flatnonzero(self.platform == at)
-            if rows.size:
-                medians, variances = curve.medians - drop, curve.variances + variance
-                mean, its = suffered.mean[rows], suffered.variance[rows]
-                first[rows] = first_enough(medians, variances, mean, its, z)
-        return first
+        medians, variances = curve.medians - self.drop, curve.variances + self.variance
+        return first_enough_on(
+            medians, variances, self.platform, suffered.mean, suffered.variance, z
+        )
 
     def fastest(self) -> Callable[[int], tuple[float, float]]:
         """Of the platform that is fastest with the largest size, by the index of a size."""
@@ -392,6 +406,18 @@ class _ByPlatform:
         return LogEstimates(suffered.mean + drop, suffered.variance + variance)
 
 
+@by_identity(maxsize=KEPT)
+def _by_platform(
+    classification: Classification, platforms: tuple[str, ...], sizes: tuple[int, ...]
+) -> tuple[Array, Array]:
+    """The drop and its variance."""
+    if classification.by_allocation:
+        drop, variance = slower_over(classification, platforms, sizes)
+    else:
+        drop, variance = (each[:, None] for each in slower(classification, platforms))
+    return frozen(drop), frozen(variance)
+
+
 def _enough(
     curve: SizeCurve,
     by_platform: _ByPlatform,
@@ -407,11 +433,9 @@ def _enough(
 
 def _most_useful(curve: SizeCurve, within: NDArray[np.int64], plateau: float) -> NDArray[np.int64]:
     """(S,) what gives nearly the most of the first ``within`` sizes; 0 where there is none."""
-    most = np.zeros(len(curve.sizes) + 1, dtype=np.int64)
-    for count in np.unique(within[within > 0]).tolist():
-        enough = curve.medians[:count].max() + log(plateau)
-        most[count] = curve.sizes[np.flatnonzero(curve.medians[:count] >= enough)[0]]
-    return np.asarray(most[within])
+    best = np.maximum.accumulate(curve.medians)
+    first = best.searchsorted(best + log(plateau))
+    return np.where(within > 0, curve.sizes[first[within - 1]], 0)
 
 
 def _stated(grid: NDArray[np.int64], cpu: int, within: NDArray[np.int64]) -> NDArray[np.int64]:

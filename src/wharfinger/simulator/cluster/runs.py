@@ -205,7 +205,9 @@ class Account:
             self.kept_most_seconds += run.kept_most * seconds
             self._count(run, seconds)
             if self.recorder is not None:
+                asked = run.asked_per_second
                 self.recorder.ran(self.job.name, run.since, seconds, run.kept)
+                self.recorder.served(run.since, seconds, run.answered * asked, run.kept * asked)
                 latency = service_values(run)[Quantity.LATENCY]
                 self.recorder.latency(self.job.name, seconds, latency)
             return

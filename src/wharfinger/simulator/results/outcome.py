@@ -80,6 +80,8 @@ class Series:
         after_edges: (A + 1,) seconds since a job entered a phase; negative = before.
         after_change: (A,) mean performance of such jobs, 0 while they stand still; of phases that
             last as long, after one that did. NaN = there are none.
+        asked_per_second: (B,) requests to services, as far as targets have them answered; of those
+            ``answered_per_second`` were answered, ``in_bound_per_second`` could be in their bound.
     """
 
     edges: NDArray[np.float64]
@@ -96,6 +98,9 @@ class Series:
     performance: NDArray[np.float64] = field(default_factory=_none)
     after_edges: NDArray[np.float64] = field(default_factory=_none)
     after_change: NDArray[np.float64] = field(default_factory=_none)
+    asked_per_second: NDArray[np.float64] = field(default_factory=_none)
+    answered_per_second: NDArray[np.float64] = field(default_factory=_none)
+    in_bound_per_second: NDArray[np.float64] = field(default_factory=_none)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

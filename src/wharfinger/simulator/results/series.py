@@ -65,6 +65,7 @@ class Recorder:
         self._capacity: dict[str, float] = {}
         self._latency: dict[str, NDArray[np.float64]] = {}
         self._ran: dict[str, array[float]] = {}
+        self._served = array("d")
 
     def capacity(self, server: str, cpu_millicpus: float) -> None:
         """A server comes or leaves, with so much CPU."""
@@ -82,6 +83,12 @@ class Recorder:
     def ran(self, job: str, began: float, seconds: float, performance: float) -> None:
         """A job ran for so long from ``began`` on; ``performance`` as in ``Series``."""
         self._ran.setdefault(job, array("d")).extend((began, began + seconds, performance))
+
+    def served(
+        self, began: float, seconds: float, answered_per_second: float, in_bound_per_second: float
+    ) -> None:
+        """A service answered so much for so long, and could within its bound."""
+        self._served.extend((began, began + seconds, answered_per_second, in_bound_per_second))
 
     def latency(self, service: str, seconds: float, latency_seconds: float) -> None:
         """A service's latency was this for so long."""
@@ -107,6 +114,7 @@ class Recorder:
         per_server = per_server.reshape(len(names), BINS)
         capacities = np.array([self._capacity[name] for name in names])
         groups, rows = _grouped(names, per_server, capacities)
+        served = np.array(self._served).reshape(-1, 4)
         ran = {name: np.array(each).reshape(-1, 3) for name, each in self._ran.items()}
         return Series(
             edges=edges,
@@ -123,6 +131,9 @@ class Recorder:
             performance=_mean_level(list(ran.values()), edges),
             after_edges=AFTER_EDGES_SECONDS,
             after_change=_after(ran, fates, ended, phases),
+            asked_per_second=_level(_asked(jobs, fates, ended)).means(edges),
+            answered_per_second=_sum_of_levels(served[:, [0, 1, 2]], edges),
+            in_bound_per_second=_sum_of_levels(served[:, [0, 1, 3]], edges),
         )
 
 
@@ -137,13 +148,18 @@ def _level(steps: Iterable[tuple[float, float]]) -> Changes:
 def _mean_level(stretches: Sequence[Stretches], edges: NDArray[np.float64]) -> NDArray[np.float64]:
     """(B,) of all stretches together, weighed by how long they are in each bin."""
     rows = np.concatenate([np.zeros((0, 3)), *stretches])
+    ones = np.column_stack([rows[:, :2], np.ones(len(rows))])
+    running = _sum_of_levels(ones, edges)
+    there = running > 1e-9
+    levels = _sum_of_levels(rows, edges)
+    return np.where(there, levels / np.where(there, running, 1.0), np.nan)
+
+
+def _sum_of_levels(rows: Stretches, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(B,) mean over each bin of the sum of all stretches."""
     times = rows[:, :2].T.reshape(-1)
     steps = np.concatenate([rows[:, 2], -rows[:, 2]])
-    ones = np.repeat([1.0, -1.0], len(rows))
-    levels = _level(zip(times.tolist(), steps.tolist(), strict=True))
-    running = _level(zip(times.tolist(), ones.tolist(), strict=True)).means(edges)
-    there = running > 1e-9
-    return np.where(there, levels.means(edges) / np.where(there, running, 1.0), np.nan)
+    return _level(zip(times.tolist(), steps.tolist(), strict=True)).means(edges)
 
 
 def _after(
@@ -183,6 +199,25 @@ def _ideally(
         ideal = seconds if job.is_service else fate.performance * seconds
         yield fate.submitted_at, float(job.cpu_millicpus)
         yield fate.submitted_at + ideal, -float(job.cpu_millicpus)
+
+
+def _asked(
+    jobs: Mapping[str, Job], fates: Sequence[JobOutcome], ended: float
+) -> Iterator[tuple[float, float]]:
+    """Of services, from submission to the end of what they are wanted for."""
+    for fate in fates:
+        job = jobs[fate.name]
+        if job.load is None:
+            continue
+        target = job.workload.target
+        most = target.throughput_per_second if target else None
+        load = job.load if most is None else job.load.capped(most)
+        until, before = min(job.lifetime_seconds, ended - fate.submitted_at), 0.0
+        for at, level in zip(load.times, load.per_second, strict=True):
+            if at < until:
+                yield fate.submitted_at + at, level - before
+                before = level
+        yield fate.submitted_at + until, -before
 
 
 def _bound(job: Job) -> float | None:

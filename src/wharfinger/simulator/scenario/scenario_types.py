@@ -22,7 +22,7 @@ from wharfinger.manifest.kinds import (
     words,
 )
 from wharfinger.manifest.sections import Section, fields_of, section
-from wharfinger.model.workload import LatencyBound, Profile, Scale, WorkloadType
+from wharfinger.model.workload import Adapt, LatencyBound, Profile, Scale, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals
 from wharfinger.simulator.scenario.distributions import Distribution, constant, distribution_fields
 from wharfinger.simulator.scenario.loads import LoadModel
@@ -144,6 +144,9 @@ class PopulationClass:
     tolerance: Annotated[float, TOLERANCE("By how much a target may be missed.")] = 0.05
     best_effort: Annotated[float, FRACTION("Share of them without a target.")] = 0.0
     priority: Annotated[int, fields.PRIORITY("Higher goes first.")] = 0
+    adapt: Annotated[Adapt, fields.ADAPT("What is done about them once they are placed.")] = (
+        Adapt.AUTO
+    )
     scale: Annotated[Scale, fields.SCALE] = field(default_factory=Scale)
     restartable: Annotated[bool, BOOLEAN("They may be moved.")] = True
     profile: Annotated[Profile, fields.PROFILE] = field(default_factory=Profile)

@@ -76,6 +76,7 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
         _NOT_PROFILED if type_ is WorkloadType.BEST_EFFORT else each.profile,
         _measure(load_command=load_command),
         expected_seconds=_ideal_seconds(world, draft) if each.expects_duration else None,
+        adapt=each.adapt,
     )
 
 
