@@ -215,6 +215,8 @@ class JointPlanner:
         if across and column and (may_start or needs.probes == AUTO):
             seconds = workload.profile.seconds * _share(len(sizes), len(names))
             at_stake = stake(request, None, seconds, cpu, int(room.sum()), view)
+            if not needs.beside:
+                at_stake = replace(at_stake, moved=None)
             given = across, _holding(across, cpu, view), column, tuple(others)
             if needs.probes == AUTO:
                 chosen = first_runs(*given, most, at_stake)

@@ -160,7 +160,7 @@ class Stake:
         seconds: That the runs take; side by side they take no longer.
         expected_seconds: That the workload takes.
         waited: Share of that which it has waited already; ``lost`` = and will have after the runs.
-        moved: The same, where it is moved after runs beside it.
+        moved: The same, where it is moved after runs beside it; ``None`` = it may not be.
         price: Of one run, for others.
         likely: What it may take over that, each as likely: more than one where nothing says it.
     """
@@ -171,7 +171,7 @@ class Stake:
     expected_seconds: float
     waited: float
     lost: float
-    moved: float
+    moved: float | None
     price: float
     likely: tuple[float, ...] = (1.0,)
 
@@ -206,7 +206,7 @@ def stake(
         expected_seconds=expected,
         waited=waited,
         lost=waited if service else waited + delay / expected,
-        moved=waited + (delay + MOVE_SECONDS) / expected if workload.run.restartable else 1.0,
+        moved=waited + (delay + MOVE_SECONDS) / expected if workload.run.restartable else None,
         price=arrivals * taken * missed,
         likely=likely or (1.0,),
     )
@@ -276,14 +276,17 @@ def best_time(
     before = beside = blind = 0.0
     for times in at_stake.likely:
         waited, lost = (_share_of(share, times) for share in (at_stake.waited, at_stake.lost))
-        moved = _share_of(at_stake.moved, times)
         before += _outcome(*given, runs, lost) / len(at_stake.likely)
-        beside += _outcome_beside(*given, runs, waited, moved) / len(at_stake.likely)
+        if at_stake.moved is not None:
+            moved = _share_of(at_stake.moved, times)
+            beside += _outcome_beside(*given, runs, waited, moved) / len(at_stake.likely)
         blind += _outcome(*given, None, waited) / len(at_stake.likely)
     doubt = DOUBT * max(0.0, 1 - blind)
     price = (1 + len(chosen)) * at_stake.price
     before += doubt * max(0.0, before) - price
     beside += doubt * max(0.0, beside) - price
+    if at_stake.moved is None:
+        return When.BEFORE if before >= blind else When.NEVER
     if before >= blind and before >= beside - LEAST_GAIN:
         return When.BEFORE
     return When.BESIDE if beside >= blind else When.NEVER

@@ -352,7 +352,7 @@ def test_a_short_workload_is_not_profiled_first() -> None:
     short = replace(request, workload=replace(request.workload, expected_seconds=15.0))
 
     def plan(share: float, asked: Request = short, view: View = seen) -> Profiling:
-        needs = replace(planner._needs, start_first=share)
+        needs = replace(planner._needs, start_first=share, beside=True)
         found = JointPlanner(planner._made, needs=needs).plan(asked, view)
         assert found is not None
         assert found.decision.accepted

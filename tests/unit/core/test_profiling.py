@@ -197,7 +197,8 @@ def test_copies_are_asked_for_again_by_the_next_manager() -> None:
     cluster = begun_beside(1, 1)
     running(cluster, "w")
     key = copies_key(cluster)
-    cluster.restart()
+    cluster.start()
+    cluster.sync()
     assert [each.key for each in of(act.ProfileWorkload, cluster.asked)][-1] == key
     cluster.check_books()
     cluster.tell(ev.ProfilingFinished(key, FOUND))

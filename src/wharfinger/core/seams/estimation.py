@@ -39,8 +39,8 @@ class ProfilingNeeds:
             repays what it costs (``classification.worth``), ``all`` = wherever there is room, or
             a number; ``idle_share`` is their limit.
         start_first: While no more than this share of all CPU is allocated, who would lose more
-            of its target to the time of the runs than they tell starts without, and its copies run
-            beside it where they repay that. 0 = nobody.
+            of its target to the time of the runs than they tell starts without. 0 = nobody.
+        beside: Whether copies of what starts so run beside it, where they repay that.
         idle_share: Of the idle CPU that the runs of one plan may take with the least allocation
             that is tried; in any case on two platforms.
         short_seconds: What its user expects to run for less is not profiled (Paragon 3.5).
@@ -53,6 +53,7 @@ class ProfilingNeeds:
     probes: str = ALL
     short_seconds: float = 0.0
     start_first: float = 0.0
+    beside: bool = False
 
     @property
     def gives_stated(self) -> bool:
