@@ -91,6 +91,9 @@ class ByItsLike:
 
     name = "drawn"
 
+    def beside(self, _request: Request, _view: View) -> None:
+        """What starts is not profiled."""
+
     def plan(self, _request: Request, _view: View) -> Profiling:
         return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, "drawn"))
 

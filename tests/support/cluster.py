@@ -16,7 +16,7 @@ from wharfinger.core.residency import resident
 from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.estimation import Profiling, ProfilingPlanner
 from wharfinger.core.settings import CoreSettings
-from wharfinger.core.state import WorkloadRecord, held
+from wharfinger.core.state import WorkloadRecord, copied, held
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import Array
 from wharfinger.model.configuration import Configuration, Setting
@@ -41,6 +41,9 @@ class ProfileTheLabelled:
     """
 
     name = "labelled"
+
+    def beside(self, request: Request, view: View) -> None:
+        """What starts is not profiled."""
 
     def plan(self, request: Request, view: View) -> Profiling | None:
         if "profile" not in request.workload.labels:
@@ -189,14 +192,12 @@ class Cluster:
         cpu, memory, residents, copies = (dict.fromkeys(view.names, 0) for _ in range(4))
         there: dict[str, list[WorkloadRecord]] = {name: [] for name in view.names}
         for record in self.manager.state.workloads.values():
-            for placement in held(record) if record.on_server or record.profiling else ():
-                cpu[placement.server] += placement.allocation.cpu_millicpus
-                memory[placement.server] += placement.allocation.memory_bytes
-                residents[placement.server] += 1
-                copies[placement.server] += record.profiling is not None
-                if record.on_server:
-                    there[placement.server].append(record)
-            for placement in record.recommended:
+            for placement in held(record) if record.on_server else ():
+                there[placement.server].append(record)
+            for placement in copied(record):
+                copies[placement.server] += 1
+            own = held(record) if record.on_server else ()
+            for placement in (*own, *copied(record), *record.recommended):
                 cpu[placement.server] += placement.allocation.cpu_millicpus
                 memory[placement.server] += placement.allocation.memory_bytes
                 residents[placement.server] += 1

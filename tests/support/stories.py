@@ -40,6 +40,9 @@ class ProfileTargets:
 
     name = "joint-profiling"
 
+    def beside(self, request: Request, view: View) -> None:
+        """What starts is not profiled."""
+
     def plan(self, request: Request, view: View) -> Profiling | None:
         wanted = request.workload
         if wanted.best_effort or wanted.target is None:

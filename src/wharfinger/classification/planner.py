@@ -22,7 +22,14 @@ from wharfinger.classification.joint_plan import (
     telling,
 )
 from wharfinger.classification.utility import Aspect
-from wharfinger.classification.worth import Stake, first_runs, missing_runs, repays, stake
+from wharfinger.classification.worth import (
+    Stake,
+    When,
+    best_time,
+    first_runs,
+    missing_runs,
+    stake,
+)
 from wharfinger.core.seams.estimation import ALL, AUTO, Profiling, ProfilingNeeds
 from wharfinger.estimators.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
@@ -167,8 +174,21 @@ class JointPlanner:
         chosen = telling(scale_up, list(others), count, None, own) if count else []
         return tuple(sorted({cpu, *(others[name] for name in chosen)}, reverse=True))
 
-    def _plan_stated(self, request: Request, room: NDArray[np.int64], view: View) -> Profiling:
-        """The allocation that is stated, on several platforms side by side (Paragon 2.4)."""
+    def beside(self, request: Request, view: View) -> Profiling | None:
+        """Copies of what starts without a profile, where there is room for them."""
+        profiling = self._plan_stated(request, _room(request, view), view, begun=True)
+        if profiling.plan is None:
+            return None
+        message = f"beside its own run: {profiling.decision.message}"
+        return replace(profiling, decision=self._decision(message))
+
+    def _plan_stated(
+        self, request: Request, room: NDArray[np.int64], view: View, *, begun: bool = False
+    ) -> Profiling:
+        """The allocation that is stated, on several platforms side by side (Paragon 2.4).
+
+        ``begun`` = the workload runs already.
+        """
         workload, needs, cpu = request.workload, self._needs, _stated_cpu(request, view)
         row = int(_quietest_first(room, view)[0]) if room.size else 0
         if room.size and room[row] < cpu:
@@ -188,18 +208,23 @@ class JointPlanner:
         most = min(most, len(others))
         measured = columns_of(Setting(here, Configuration(cpu)))
         column = next((c for c in measured if across and c in across.matrix.columns), None)
-        may_start = not names and self._may_start(workload, view)
+        may_start = not (names or begun) and self._may_start(workload, view)
         if needs.probes not in (ALL, AUTO):
             most = min(most, int(needs.probes))
         chosen = telling(across, list(others), most, None, *measured) if most else []
         if across and column and (may_start or needs.probes == AUTO):
             seconds = workload.profile.seconds * _share(len(sizes), len(names))
             at_stake = stake(request, None, seconds, cpu, int(room.sum()), view)
+            if not needs.beside:
+                at_stake = replace(at_stake, moved=None)
             given = across, _holding(across, cpu, view), column, tuple(others)
             if needs.probes == AUTO:
                 chosen = first_runs(*given, most, at_stake)
-            if may_start and not repays(*given, chosen, at_stake):
-                return Profiling(self._decision(f"{_late(at_stake)}: a cold start"))
+            when = best_time(*given, chosen, at_stake) if may_start else When.BEFORE
+            if when is not When.BEFORE:
+                beside = ", its copies run beside it" if when is When.BESIDE else ""
+                told = self._decision(f"{_late(at_stake)}: a cold start{beside}")
+                return Profiling(told, beside=when is When.BESIDE)
         injected = tuple(map(SharedResource, names))
         plan = self._stated(workload, row, sizes, [others[c] for c in chosen], injected, view)
         plan = replace(plan, apart=apart)

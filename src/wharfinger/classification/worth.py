@@ -8,6 +8,7 @@ there. The covariance of the estimator decides: a run tells of other platforms, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import cached_property, lru_cache
 from itertools import pairwise, takewhile
 from math import exp, log
@@ -35,6 +36,11 @@ DOUBT = 0.5
 """By so much of its doubt without runs more is told by them than is worked out: errors of the
 estimator have longer tails than it states."""
 LEAST_LEFT = 0.01
+MOVE_SECONDS = 6.0
+"""For which a workload does nothing when it is moved: a stop and a start."""
+LEAST_GAIN = 0.08
+"""Of a target: by so much more must runs beside a workload be worth than those before it, since a
+blind start takes a place that others need better, and a move what was not foreseen."""
 RIDGE = 1e-6
 
 
@@ -83,12 +89,36 @@ class Prospects:
         ``worth`` is the smoother of the two in what a run adds, this is true to what is left.
         ``None`` = no run even where ``mean`` was measured.
         """
-        ahead = self._drawn[0] + log(max(1 - lost, LEAST_LEFT)) - self._needed
-        true = ((ahead >= 0) + PERFORMANCE_WEIGHT * ahead)[:, among]
+        true = self._true(lost)[:, among]
         if runs is None:
             return float(true.mean(axis=0).max())
         best = self._values(runs, lost)[:, among].argmax(axis=1)
         return float(true[np.arange(len(true)), best].mean())
+
+    def outcome_beside(
+        self, runs: Sequence[int], among: Sequence[int], begins: int, lost: float, moved: float
+    ) -> float:
+        """The same where it begins on one of the platforms, and these runs are made beside it.
+
+        There it has then lost the share ``lost`` of its time, elsewhere ``moved``.
+        """
+        kept, values = self._values(runs, lost), self._values(runs, moved)
+        values[:, begins] = kept[:, begins]
+        share = np.full(values.shape[1], log(max(1 - moved, LEAST_LEFT)))
+        share[begins] = log(max(1 - lost, LEAST_LEFT))
+        ahead = self._drawn[0] + share - self._needed
+        true = ((ahead >= 0) + PERFORMANCE_WEIGHT * ahead)[:, among]
+        best = values[:, among].argmax(axis=1)
+        return float(true[np.arange(len(true)), best].mean())
+
+    def best(self, among: Sequence[int], lost: float = 0.0) -> int:
+        """Where it is placed without any run."""
+        return list(among)[int(self._true(lost)[:, among].mean(axis=0).argmax())]
+
+    def _true(self, lost: float) -> Array:
+        """(DRAWS, P) what comes true on each platform."""
+        ahead = self._drawn[0] + log(max(1 - lost, LEAST_LEFT)) - self._needed
+        return (ahead >= 0) + PERFORMANCE_WEIGHT * ahead
 
     def _values(self, runs: Sequence[int], lost: float) -> Array:
         """(DRAWS, P) what each platform is then expected to give."""
@@ -130,6 +160,7 @@ class Stake:
         seconds: That the runs take; side by side they take no longer.
         expected_seconds: That the workload takes.
         waited: Share of that which it has waited already; ``lost`` = and will have after the runs.
+        moved: The same, where it is moved after runs beside it; ``None`` = it may not be.
         price: Of one run, for others.
         likely: What it may take over that, each as likely: more than one where nothing says it.
     """
@@ -140,6 +171,7 @@ class Stake:
     expected_seconds: float
     waited: float
     lost: float
+    moved: float | None
     price: float
     likely: tuple[float, ...] = (1.0,)
 
@@ -174,6 +206,7 @@ def stake(
         expected_seconds=expected,
         waited=waited,
         lost=waited if service else waited + delay / expected,
+        moved=waited + (delay + MOVE_SECONDS) / expected if workload.run.restartable else None,
         price=arrivals * taken * missed,
         likely=likely or (1.0,),
     )
@@ -217,25 +250,46 @@ def first_runs(
     return [name for name, _ in takewhile(lambda each: each[1] > at_stake.price, order)]
 
 
-def repays(
+class When(Enum):
+    """When copies of a workload run."""
+
+    BEFORE = "before"
+    """It waits for what they tell."""
+    BESIDE = "beside"
+    """It runs meanwhile, and is moved where that pays."""
+    NEVER = "never"
+
+
+def best_time(
     across: Recommender,
     platforms: tuple[str, ...],
     here: str,
     others: tuple[str, ...],
     chosen: Sequence[str],
     at_stake: Stake,
-) -> bool:
-    """Whether these runs tell more than the time that they take from it costs.
+) -> When:
+    """When these runs tell most beyond what the time that they take from it costs.
 
     It would be placed ``here`` or on one of the ``others``: the rest of the platforms has no room.
     """
     given, runs = (across, platforms, here, others, at_stake.tolerance), tuple(sorted(chosen))
-    told = blind = 0.0
+    before = beside = blind = 0.0
     for times in at_stake.likely:
-        told += _outcome(*given, runs, _share_of(at_stake.lost, times)) / len(at_stake.likely)
-        blind += _outcome(*given, None, _share_of(at_stake.waited, times)) / len(at_stake.likely)
-    told += DOUBT * max(0.0, told) * max(0.0, 1 - blind)
-    return told - (1 + len(chosen)) * at_stake.price >= blind
+        waited, lost = (_share_of(share, times) for share in (at_stake.waited, at_stake.lost))
+        before += _outcome(*given, runs, lost) / len(at_stake.likely)
+        if at_stake.moved is not None:
+            moved = _share_of(at_stake.moved, times)
+            beside += _outcome_beside(*given, runs, waited, moved) / len(at_stake.likely)
+        blind += _outcome(*given, None, waited) / len(at_stake.likely)
+    doubt = DOUBT * max(0.0, 1 - blind)
+    price = (1 + len(chosen)) * at_stake.price
+    before += doubt * max(0.0, before) - price
+    beside += doubt * max(0.0, beside) - price
+    if at_stake.moved is None:
+        return When.BEFORE if before >= blind else When.NEVER
+    if before >= blind and before >= beside - LEAST_GAIN:
+        return When.BEFORE
+    return When.BESIDE if beside >= blind else When.NEVER
 
 
 def _share_of(lost: float, times: float) -> float:
@@ -316,3 +370,22 @@ def _outcome(
     ahead = _measured_on(across, platforms, None if chosen is None else here, tolerance)
     runs = None if chosen is None else [platforms.index(name) for name in chosen]
     return ahead.outcome(runs, [platforms.index(name) for name in (here, *others)], lost)
+
+
+@lru_cache(maxsize=512)
+def _outcome_beside(
+    across: Recommender,
+    platforms: tuple[str, ...],
+    here: str,
+    others: tuple[str, ...],
+    tolerance: float,
+    chosen: tuple[str, ...],
+    lost: float,
+    moved: float,
+) -> float:
+    """After these runs beside it, where it begins on the platform that is best without any."""
+    among = [platforms.index(name) for name in (here, *others)]
+    begins = _measured_on(across, platforms, None, tolerance).best(among, lost)
+    ahead = _measured_on(across, platforms, here, tolerance)
+    runs = [platforms.index(name) for name in chosen]
+    return ahead.outcome_beside(runs, among, begins, lost, moved)

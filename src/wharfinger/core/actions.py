@@ -70,7 +70,7 @@ class MeasureWorkload:
 
 @dataclass(frozen=True, slots=True)
 class ForgetWorkload:
-    """Drop the output and traces of an ended start. No answer."""
+    """Drop the output and traces of an ended start; profiling runs under way end. No answer."""
 
     key: str
 

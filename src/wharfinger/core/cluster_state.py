@@ -16,9 +16,11 @@ from wharfinger.core.residency import Residency
 from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.core.state import ManagerState, WorkloadRecord, held
+from wharfinger.core.tracking import CopiesState
 from wharfinger.core.triggers import trigger_in
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
+from wharfinger.model.profile import ProfilingPlan
 
 UNDECIDED = frozenset({Phase.SUBMITTED, Phase.ADMITTED, Phase.CLASSIFIED})
 """Phases that a workload leaves within the handling of one event."""
@@ -28,7 +30,7 @@ class ClusterState:
     """The state that a snapshot keeps, and everything derived from it.
 
     Attributes:
-        by_key: Name of the workload whose current key this is.
+        by_key: Name of the workload whose current key this is, or that of its copies beside it.
         undecided: Workloads for which the pipeline has a next step now.
         unprofiled: Admitted, and waiting for room for their profiling runs; in order.
         ended: (order, uid, name) of ended workloads, oldest first.
@@ -73,9 +75,27 @@ class ClusterState:
         self.ended = Ordered(_end_of(record) for record in records if record.ended)
 
     def record_of(self, key: str) -> WorkloadRecord | None:
-        """The workload whose current key this is."""
+        """The workload whose current key this is, or that of its copies beside it."""
         name = self.by_key.get(key)
         return None if name is None else self.state.workloads[name]
+
+    def begin_copies(
+        self, record: WorkloadRecord, key: str, plan: ProfilingPlan, time: float
+    ) -> None:
+        """Copies of what has been placed are profiled beside it."""
+        record.copies = CopiesState(key, plan, time)
+        self.by_key[key] = record.name
+        self.residency.count_copies(record, 1)
+        self.touched[record.name] = None
+
+    def end_copies(self, record: WorkloadRecord, time: float) -> None:
+        """The answer to its profiling runs is here, or is not awaited any more."""
+        beside = record.copies
+        self.residency.end_copies(record, time)
+        if beside is not None and beside.under_way:
+            self.by_key.pop(beside.key, None)
+            self.dropped_keys.append(beside.key)
+            self.touched[record.name] = None
 
     def running(self, key: str) -> WorkloadRecord | None:
         """The workload that runs under this key; ``None`` = there is none."""
@@ -184,7 +204,7 @@ class ClusterState:
         elif source is Phase.ADMITTED:
             self.leave_unprofiled(record)
         elif source is Phase.PROFILING:
-            self.residency.end_copies(record)
+            self.end_copies(record, time)
         elif source is Phase.SUSPENDED:
             self.suspended.pop(record.name)
         elif source is Phase.MIGRATING:
@@ -197,6 +217,9 @@ class ClusterState:
             has_run = source is not Phase.PLACED and source is not Phase.STARTING
             self.state.account(record.queue).end(record.name, time, has_run=has_run)
             record.reclassifying, record.ready_at = False, None
+            if record.copies is not None:
+                self.end_copies(record, time)
+                record.copies = None
             self.want_resize(record, wanted=False)
         if record.review_at is not None:
             self.review_at(record, None)
@@ -286,6 +309,8 @@ class ClusterState:
             self.by_key[record.key] = record.name
         if record.previous_key:
             self.kept_keys.add(record.previous_key)
+        if record.copies is not None and record.copies.under_way:
+            self.by_key[record.copies.key] = record.name
         self.followups.enter(record)
         self.residency.index(record)
         if record.resize_wanted:

@@ -3,14 +3,14 @@
 ``Residency`` has ``ExpectedEnds``, and says what has changed; backfilling (``backfill``) asks.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from operator import itemgetter
 from typing import NamedTuple
 
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.state import WorkloadRecord, held
+from wharfinger.core.state import WorkloadRecord, copied, held
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Prediction, Term
 from wharfinger.model.profile import ProfilingPlan
@@ -64,7 +64,9 @@ class ExpectedEnds:
         """What is freed on a server, by rising ends."""
         known = self._known.get(server)
         if known is None or not known.since <= now <= known.until:
-            known = self._known[server] = _server_ends(self.holding(server), now)
+            ends = [(expected_end(record, now), taken) for record, taken in self._residing(server)]
+            ends += [(_copies_end(record, now), taken) for record, taken in self._copied(server)]
+            known = self._known[server] = _server_ends(ends, now)
         return known.freed
 
     def forget(self, placements: Iterable[Placement]) -> None:
@@ -74,18 +76,32 @@ class ExpectedEnds:
 
     def holding(self, server: str) -> list[tuple[WorkloadRecord, Allocation]]:
         """What holds resources there, profiling runs too, with how much."""
-        names = [*self._residents.get(server, ()), *self._copies.get(server, ())]
-        return [
-            (record, placement.allocation)
-            for record in map(self._workloads.__getitem__, names)
-            for placement in held(record)
-            if placement.server == server
-        ]
+        return [*self._residing(server), *self._copied(server)]
+
+    def _residing(self, server: str) -> list[tuple[WorkloadRecord, Allocation]]:
+        names = self._residents.get(server, ())
+        return _taken(server, map(self._workloads.__getitem__, names), held)
+
+    def _copied(self, server: str) -> list[tuple[WorkloadRecord, Allocation]]:
+        names = self._copies.get(server, ())
+        return _taken(server, map(self._workloads.__getitem__, names), copied)
 
 
-def _server_ends(holding: Iterable[tuple[WorkloadRecord, Allocation]], now: float) -> _ServerEnds:
+def _taken(
+    server: str,
+    records: Iterable[WorkloadRecord],
+    taken: Callable[[WorkloadRecord], tuple[Placement, ...]],
+) -> list[tuple[WorkloadRecord, Allocation]]:
+    return [
+        (record, placement.allocation)
+        for record in records
+        for placement in taken(record)
+        if placement.server == server
+    ]
+
+
+def _server_ends(ends: list[tuple[float, Allocation]], now: float) -> _ServerEnds:
     """It stays so until the first end."""
-    ends = [(expected_end(record, now), allocation) for record, allocation in holding]
     freed: list[Freed] = []
     cpu = memory = 0
     for end, allocation in sorted(ends, key=itemgetter(0)):
@@ -98,14 +114,20 @@ def _server_ends(holding: Iterable[tuple[WorkloadRecord, Allocation]], now: floa
 
 
 def expected_end(record: WorkloadRecord, now: float) -> float:
-    """When what holds resources should end, in seconds since the epoch; infinite = unknown."""
-    if record.profiling is not None:
-        return copy_end(record.profiling, record.phase_since, now)
+    """When a resident should end, in seconds since the epoch; infinite = unknown."""
     if record.paused:
         return inf
     starts = record.started_at is None or record.phase in (Phase.PLACED, Phase.STARTING)
     begun = record.phase_since if starts else record.started_at or 0.0
     return _end(record, record.predicted, begun, now)
+
+
+def _copies_end(record: WorkloadRecord, now: float) -> float:
+    """The same of its profiling runs."""
+    assert record.plan is not None
+    beside = record.copies is not None and record.copies.under_way
+    begun = record.copies.planned_at if record.copies and beside else record.phase_since
+    return copy_end(record.plan, begun, now)
 
 
 def end_if_placed(record: WorkloadRecord, decision: Decision, now: float) -> float:

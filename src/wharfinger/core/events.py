@@ -358,13 +358,28 @@ class ProfilingPlanned:
 class ClassificationPlanned:
     """It is classified without profiling runs: a cold start, or by measurements that exist.
 
-    ``like`` names the workload whose measurements are its own, too; empty = none.
+    ``like`` names the workload whose measurements are its own, too; empty = none. ``beside`` =
+    copies are to be profiled once it has been placed, beside it.
     """
 
     name: str
     key: str
     decision: Decision
     like: str = ""
+    beside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesPlanned:
+    """Copies of what has been placed are profiled, under a key of their own.
+
+    Servers keep room for the plan's runs. What they tell classifies it again.
+    """
+
+    name: str
+    key: str
+    decision: Decision
+    plan: ProfilingPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -622,6 +637,7 @@ DecisionEvent = (
     | WorkloadAdmitted
     | WorkloadRejected
     | ProfilingPlanned
+    | CopiesPlanned
     | ClassificationPlanned
     | WorkloadQueued
     | WorkloadDiverted

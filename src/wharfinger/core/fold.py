@@ -228,8 +228,15 @@ def _classification_planned(
 ) -> None:
     record = cluster.decided(time, event.name, event.decision, Trigger.ASK)
     cluster.give_key(record, event.key)
+    record.profiled_beside = event.beside
     _measured_as(cluster, record, event.like)
     goes_on(record)
+
+
+def _copies_planned(cluster: ClusterState, time: float, event: ev.CopiesPlanned) -> None:
+    record = cluster.decided(time, event.name, event.decision)
+    record.profiled_beside = False
+    cluster.begin_copies(record, event.key, event.plan, time)
 
 
 def _measured_as(cluster: ClusterState, record: WorkloadRecord, like: str) -> None:
@@ -588,20 +595,37 @@ def _measured(cluster: ClusterState, time: float, event: ev.ServerMeasured) -> N
 
 def _profiling_finished(cluster: ClusterState, time: float, event: ev.ProfilingFinished) -> None:
     record = cluster.record_of(event.key)
-    if record is None or record.phase is not Phase.PROFILING:
+    if record is None:
         return
     measured = _stamped(cluster, record, time, event.measurements)
+    if event.key != record.key:
+        _copies_told(cluster, time, record, measured)
+        return
+    if record.phase is not Phase.PROFILING:
+        return
     known = record.measurements if record.profiling and record.profiling.completes else None
     record.measurements = measured if known is None else known.completed_by(measured)
-    cluster.residency.end_copies(record)
+    cluster.end_copies(record, time)
     cluster.reported(time, event)
+
+
+def _copies_told(
+    cluster: ClusterState, time: float, record: WorkloadRecord, measured: Measurements
+) -> None:
+    """Of a workload that runs already: it is classified again."""
+    known = record.measurements
+    is_known = known is not None and known.performance
+    record.measurements = known.completed_by(measured) if known and is_known else measured
+    cluster.followups.changed(record)  # Others may be measured as this one.
+    cluster.end_copies(record, time)
+    record.reclassifying, record.classified_at = True, time
 
 
 def _stamped(
     cluster: ClusterState, record: WorkloadRecord, time: float, measured: Measurements
 ) -> Measurements:
     """With the time and platform of the measurement, which an engine need not state."""
-    server = cluster.state.servers.get(record.profiling.server) if record.profiling else None
+    server = cluster.state.servers.get(record.plan.server) if record.plan else None
     platform = measured.platform or (server.platform.name if server else "")
     performance = {
         quantity: {cpu: entry.stamped(time) for cpu, entry in row.items()}
@@ -624,7 +648,7 @@ def _stamped(
 
 def _neighbors(cluster: ClusterState, record: WorkloadRecord) -> Iterator[tuple[str, PairProfile]]:
     """What pressed on the copies as they ended, by platform."""
-    plan, residency = record.profiling, cluster.residency
+    plan, residency = record.plan, cluster.residency
     if plan is None or residency.contention is None:
         return
     alone = (run.servers[0] for run in plan.further if len(run.servers) == 1)
@@ -639,6 +663,9 @@ def _profiling_failed(cluster: ClusterState, time: float, event: ev.ProfilingFai
     record = cluster.record_of(event.key)
     if record is None:
         return
+    if event.key != record.key:
+        cluster.end_copies(record, time)
+        return
     if record.phase is not Phase.PROFILING:
         # Logs of version 0.1 say so of a classifier's failure, too.
         _classification_failed(cluster, time, ev.ClassificationFailed(event.key, event.reason))
@@ -646,7 +673,7 @@ def _profiling_failed(cluster: ClusterState, time: float, event: ev.ProfilingFai
     completes = record.profiling is not None and record.profiling.completes
     if not record.revoking and not (completes and record.measurements):
         record.measurements = Measurements(silent={"copy": event.reason})
-    cluster.residency.end_copies(record)
+    cluster.end_copies(record, time)
     cluster.reported(time, event)
     if event.fatal and not record.revoking:
         record.reason, record.message = "start-failed", event.reason
@@ -706,6 +733,7 @@ _APPLY: dict[type, Callable[[ClusterState, float, Any], object]] = {
     ev.WorkloadAdmitted: _admitted,
     ev.WorkloadRejected: _rejected,
     ev.ProfilingPlanned: _profiling_planned,
+    ev.CopiesPlanned: _copies_planned,
     ev.ClassificationPlanned: _classification_planned,
     ev.WorkloadQueued: _queued,
     ev.WorkloadDiverted: _diverted,

@@ -89,15 +89,18 @@ def pending_actions(record: WorkloadRecord | None, able: Capabilities) -> list[a
     is_stopped = record.revoking or (record.on_server and record.stop_reason)
     if is_stopped or record.phase is Phase.MIGRATING:
         return [act.StopWorkload(record.key, record.workload.run.stop_grace_seconds)]
+    beside = _copies(record)
     match record.phase:
         case Phase.PLACED:
-            return [act.StartWorkload(record.key, record.workload, record.placements)]
+            return [act.StartWorkload(record.key, record.workload, record.placements), *beside]
+        case Phase.STARTING:
+            return beside
         case Phase.ADJUSTING:
-            return [act.ResizeAllocation(record.key, record.planned)]
+            return [act.ResizeAllocation(record.key, record.planned), *beside]
         case Phase.SUSPENDED:
-            return [act.SuspendWorkload(record.key)]
+            return [act.SuspendWorkload(record.key), *beside]
         case Phase.RUNNING:
-            return _while_it_runs(record, able)
+            return [*_while_it_runs(record, able), *beside]
         case Phase.PROFILING if record.profiling is not None:
             return [act.ProfileWorkload(record.key, record.workload, record.profiling)]
         case Phase.CLASSIFYING:
@@ -118,6 +121,14 @@ def _while_it_runs(record: WorkloadRecord, able: Capabilities) -> list[act.Actio
     if record.probe is not None and record.probe.under_way:
         actions.append(_probe(record, record.probe))
     return actions
+
+
+def _copies(record: WorkloadRecord) -> list[act.Action]:
+    """The profiling of its copies, beside it."""
+    copies = record.copies
+    if copies is None or not copies.under_way:
+        return []
+    return [act.ProfileWorkload(copies.key, record.workload, copies.plan)]
 
 
 def _classify(record: WorkloadRecord) -> act.ClassifyWorkload:

@@ -507,7 +507,9 @@ class Core:
             decision = replace(verdict.decision, accepted=True, would_change="")
             key = self._new_key(record)
             if never or verdict.plan is None:
-                self._record(now, ev.ClassificationPlanned(record.name, key, decision))
+                beside = verdict.beside and not never
+                planned = ev.ClassificationPlanned(record.name, key, decision, beside=beside)
+                self._record(now, planned)
             else:
                 name = like.name if completes and like and like is not record else ""
                 plan = ev.ProfilingPlanned(record.name, key, decision, verdict.plan, name)
@@ -516,6 +518,15 @@ class Core:
             self._hold(now, record, verdict.decision)
             self._ahead.waits_for_copy(request, verdict.decision)
         return True
+
+    def _profile_beside(self, now: float, record: WorkloadRecord) -> None:
+        """Plan copies of what has been placed without a profile, where there is room for them."""
+        planner = self.policy.estimation
+        request = self._residents.request(record, now)
+        verdict = planner and planner.beside(request, self.view)
+        if verdict and verdict.plan is not None:
+            key = f"{record.uid}-{record.attempts}-beside-{self._nonce()}"
+            self._record(now, ev.CopiesPlanned(record.name, key, verdict.decision, verdict.plan))
 
     def _is_measured(self, now: float, record: WorkloadRecord, decision: Decision) -> bool:
         """Whether there are, or soon will be, measurements of its program without a new profile."""
@@ -672,6 +683,8 @@ class Core:
                 key = self._new_key(record)
                 self._record(now, ev.WorkloadPlaced(record.name, key, placements, decision))
                 self._note(now, self._note_key, note)
+                if record.profiled_beside:
+                    self._profile_beside(now, record)
             case Refuse(decision) if decision.reason is ReasonCode.WILL_MISS:
                 self._record(now, ev.WorkloadRejected(record.name, decision))
             case Refuse(decision, waits_for):

@@ -3,13 +3,15 @@
 ``ClusterState`` reports every placement to it; placements and adaptations read it.
 """
 
+from dataclasses import replace
+
 from wharfinger.core.deadlines import Deadlines
 from wharfinger.core.ends import ExpectedEnds
 from wharfinger.core.lifecycle import NEXT, Phase, Trigger
 from wharfinger.core.queues import WaitingQueues
 from wharfinger.core.seams.contention import ContentionModel, Resident
 from wharfinger.core.seams.placement import ServerIndex
-from wharfinger.core.state import ManagerState, WorkloadRecord, held
+from wharfinger.core.state import ManagerState, WorkloadRecord, copied, held
 from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Placement
 from wharfinger.model.performance import STALE_SECONDS
@@ -88,15 +90,15 @@ class Residency:
 
     def index(self, record: WorkloadRecord) -> None:
         """Enter a record of a snapshot; its servers may have left."""
-        if not record.on_server and record.profiling is None:
+        if not record.on_server and record.plan is None:
             return
-        for placement in held(record):
+        for placement in (*held(record), *copied(record)):
             if placement.server not in self.columns:
                 self.columns.put(Server(placement.server, _DEPARTED, 0, 0, accepting=False))
                 self.columns.close(placement.server)
-        if record.profiling is not None:
+        if record.plan is not None:
             self.count_copies(record, 1)
-        else:
+        if record.on_server:
             self.settle_in(record)
 
     def settle_in(self, record: WorkloadRecord) -> None:
@@ -148,8 +150,8 @@ class Residency:
 
     def count_copies(self, record: WorkloadRecord, change: int) -> None:
         """Its profiling runs begin on their servers (1), or have ended (-1)."""
-        self._hold(held(record), sign=change)
-        for placement in held(record):
+        self._hold(copied(record), sign=change)
+        for placement in copied(record):
             self.columns.count_copy(placement.server, change)
             here = self.copies.setdefault(placement.server, {})
             if change > 0:
@@ -157,13 +159,16 @@ class Residency:
             else:
                 here.pop(record.name, None)
 
-    def end_copies(self, record: WorkloadRecord) -> None:
+    def end_copies(self, record: WorkloadRecord, time: float) -> None:
         """Free the room that was kept for its profiling runs."""
-        if record.profiling is None:
+        if record.plan is None:
             return
-        placements = held(record)
+        placements = copied(record)
         self.count_copies(record, -1)
-        record.profiling = None
+        if record.copies is not None and record.copies.under_way:
+            record.copies = replace(record.copies, answered_at=time)
+        else:
+            record.profiling = None
         for placement in placements:
             self._drop_if_empty(placement.server)
         self._queues.free(placements)

@@ -8,7 +8,13 @@ from enum import StrEnum
 from typing import Any
 
 from wharfinger.core.lifecycle import ENDED, ON_SERVER, Phase
-from wharfinger.core.tracking import LevelChange, LevelTracking, ProbeState, TargetTracking
+from wharfinger.core.tracking import (
+    CopiesState,
+    LevelChange,
+    LevelTracking,
+    ProbeState,
+    TargetTracking,
+)
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Prediction, ReasonCode
 from wharfinger.model.performance import MAX_NORMALIZED, Performance, Quantity
@@ -180,6 +186,8 @@ class WorkloadRecord:
         level: Its performance over its own level so far; ``None`` = unknown.
         left_level: The largest change of its level since its scores of interference were measured.
         probe: The newest probe of its newest start.
+        profiled_beside: Its copies are to run once it has been placed, beside it.
+        copies: Those of its newest start that run, or ran, beside it.
         memory_least_bytes: What it gets at least at its next start, since it ran out of memory.
         last_output: The last line of its newest start that has failed.
         stop_reason: Why the core stops it.
@@ -262,11 +270,20 @@ class WorkloadRecord:
     left_level: LevelChange | None = None
     probe: ProbeState | None = None
     rank: float = 0.0
+    profiled_beside: bool = False
+    copies: CopiesState | None = None
 
     @property
     def name(self) -> str:
         """The workload's name."""
         return self.workload.name
+
+    @property
+    def plan(self) -> ProfilingPlan | None:
+        """Of its profiling runs that servers keep room for now; ``None`` = there are none."""
+        if self.copies is not None and self.copies.under_way:
+            return self.copies.plan
+        return self.profiling
 
     @property
     def ended(self) -> bool:
@@ -403,6 +420,11 @@ def held(record: WorkloadRecord) -> tuple[Placement, ...]:
         old = kept.get(new.server)
         kept[new.server] = new.allocation if old is None else _larger(old, new.allocation)
     return tuple(Placement(server, allocation) for server, allocation in kept.items())
+
+
+def copied(record: WorkloadRecord) -> tuple[Placement, ...]:
+    """What servers keep for profiling runs of a workload, also of one that runs itself."""
+    return record.plan.placements if record.plan is not None else ()
 
 
 def _larger(old: Allocation, new: Allocation) -> Allocation:

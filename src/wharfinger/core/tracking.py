@@ -6,7 +6,7 @@ from enum import StrEnum
 from wharfinger.model.allocation import Placement
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Entry, Estimate, Measurements
+from wharfinger.model.profile import Entry, Estimate, Measurements, ProfilingPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,26 @@ class ProbeState:
     def lowers(self) -> bool:
         """Whether sources lower its own performance now, not a copy's."""
         return self.under_way and not self.placements
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesState:
+    """Copies of a workload that are profiled while it runs itself already.
+
+    Attributes:
+        key: Of the profiling runs; the workload has its own.
+        planned_at: In seconds since the epoch; ``answered_at`` ``None`` = they are under way.
+    """
+
+    key: str
+    plan: ProfilingPlan
+    planned_at: float
+    answered_at: float | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether their answer is awaited."""
+        return self.answered_at is None
 
 
 @dataclass(frozen=True, slots=True)

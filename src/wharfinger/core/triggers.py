@@ -95,6 +95,8 @@ def is_news(cluster: "ClusterState", event: ev.Event) -> bool:
         if isinstance(event, ev.ServerAcquired | ev.AcquisitionFailed):
             return key in cluster.state.orders
         return isinstance(event, ev.PlacementProposed) and cluster.asked_by(key) is not None
+    if key != record.key:
+        return isinstance(event, ev.ProfilingFinished | ev.ProfilingFailed)
     if isinstance(event, _ANSWERS_CLASSIFYING) and record.reclassifying:
         return True
     if isinstance(event, ev.WorkloadProbed):

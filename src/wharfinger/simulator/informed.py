@@ -190,6 +190,9 @@ class NoProfiling:
 
     name = NO_PROFILING
 
+    def beside(self, _request: Request, _view: View) -> None:
+        """No copies are needed."""
+
     def plan(self, _request: Request, _view: View) -> Profiling:
         """None."""
         message = "nothing is measured: what is known is the truth"

@@ -42,6 +42,16 @@ def a_stop_ends_profiling(trial: EngineTrial) -> None:
     expect(not others, f"it is over, reported was {others}")
 
 
+def forgetting_ends_profiling(trial: EngineTrial) -> None:
+    """Of a key that is forgotten nothing is told."""
+    _need_profiles(trial)
+    trial.perform(_ask(trial, trial.programs.lasting("k"), seconds=60.0))
+    trial.perform(act.ForgetWorkload("k"))
+    trial.take_in(0.05)
+    told = trial.about("k")
+    expect(not told, f"it was forgotten, reported was {told}")
+
+
 def best_effort_work_is_never_copied(trial: EngineTrial) -> None:
     """Its planner should not ask; if it does, the answer is no."""
     asked = _ask(trial, trial.programs.exiting("k", 0))
@@ -165,6 +175,7 @@ def _probed(trial: EngineTrial) -> list[ev.WorkloadProbed]:
 PROFILING_CHECKS: tuple[Callable[[EngineTrial], None], ...] = (
     a_profiling_plan_is_answered_once,
     a_stop_ends_profiling,
+    forgetting_ends_profiling,
     best_effort_work_is_never_copied,
     profiling_is_asked_for_again_after_a_crash,
     a_probe_of_what_runs_is_answered_once,

@@ -352,7 +352,7 @@ def test_a_short_workload_is_not_profiled_first() -> None:
     short = replace(request, workload=replace(request.workload, expected_seconds=15.0))
 
     def plan(share: float, asked: Request = short, view: View = seen) -> Profiling:
-        needs = replace(planner._needs, start_first=share)
+        needs = replace(planner._needs, start_first=share, beside=True)
         found = JointPlanner(planner._made, needs=needs).plan(asked, view)
         assert found is not None
         assert found.decision.accepted
@@ -361,6 +361,15 @@ def test_a_short_workload_is_not_profiled_first() -> None:
     found = plan(0.35)
     assert found.plan is None
     assert "costs its target more than it tells" in found.decision.message
+    assert not found.beside, "it may not be restarted"
+    run = replace(short.workload.run, restartable=True)
+    movable = replace(short, workload=replace(short.workload, run=run))
+    assert plan(0.35, movable).beside
+    copies = planner.beside(movable, seen)
+    assert copies is not None
+    assert copies.plan == planner.plan(request, seen).plan
+    full = replace(seen, cpu_allocated=seen.cpu_capacity.copy())
+    assert planner.beside(movable, full) is None
     assert plan(0.0).plan is not None, "it is switched off"
     taken = replace(seen, cpu_allocated=seen.cpu_capacity // 2)
     assert plan(0.35, view=taken).plan is not None, "CPU is scarce"

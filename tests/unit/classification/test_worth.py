@@ -9,7 +9,14 @@ import pytest
 from tests.support.cluster import workload
 from tests.unit.classification.test_paces import PLATFORMS, recommender
 from tests.unit.classification.test_planner import view
-from wharfinger.classification.worth import Prospects, first_runs, missing_runs, repays, stake
+from wharfinger.classification.worth import (
+    Prospects,
+    When,
+    best_time,
+    first_runs,
+    missing_runs,
+    stake,
+)
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.view import Request
@@ -50,24 +57,43 @@ def test_what_waits_too_long_for_runs_does_better_without() -> None:
     assert told > AHEAD.outcome(None, everywhere) > late
 
 
-@pytest.mark.parametrize(("seconds", "profiled"), [(600.0, True), (10.0, False)])
-def test_a_short_workload_begins_before_its_profile(seconds, profiled) -> None:
-    request = Request(replace(JOB, expected_seconds=seconds))
+@pytest.mark.parametrize(
+    ("seconds", "restartable", "when"),
+    [
+        (600.0, False, When.BEFORE),
+        (600.0, True, When.BEFORE),
+        (30.0, True, When.BESIDE),
+        (30.0, False, When.NEVER),
+    ],
+)
+def test_a_short_workload_begins_before_its_profile(seconds, restartable, when) -> None:
+    run = replace(JOB.run, restartable=restartable)
+    request = Request(replace(JOB, expected_seconds=seconds, run=run))
     at_stake = stake(request, None, 0.8, 100, 4000, view(4000))
     assert at_stake.likely == (1.0,)
     others = PLATFORMS[1:]
-    assert repays(recommender(), PLATFORMS, "p0", others, others, at_stake) is profiled
+    assert best_time(recommender(), PLATFORMS, "p0", others, others, at_stake) is when
+
+
+def test_runs_beside_cost_nothing_where_it_began_well() -> None:
+    everywhere, runs = range(4), [MAYBE, TWIN]
+    begins = AHEAD.best(everywhere)
+    waits = AHEAD.outcome(runs, everywhere, 0.04)
+    free, dear = (AHEAD.outcome_beside(runs, everywhere, begins, 0.0, at) for at in (0.04, 0.9))
+    assert free > waits
+    assert dear == pytest.approx(AHEAD.outcome(None, everywhere), abs=0.02), "it stays"
 
 
 @pytest.mark.parametrize(
-    ("seconds", "profiled"), [((600.0, inf), True), ((), True), ((5.0, 10.0, 15.0), False)]
+    ("seconds", "when"),
+    [((600.0, inf), When.BEFORE), ((), When.BEFORE), ((5.0, 10.0, 15.0), When.NEVER)],
 )
-def test_who_says_nothing_takes_as_long_as_others_do(seconds, profiled) -> None:
+def test_who_says_nothing_takes_as_long_as_others_do(seconds, when) -> None:
     request = Request(JOB, run_seconds=lambda: seconds)
     at_stake = stake(request, None, 0.8, 100, 4000, view(4000))
     assert len(at_stake.likely) == max(1, len(seconds))
     others = PLATFORMS[1:]
-    assert repays(recommender(), PLATFORMS, "p0", others, others, at_stake) is profiled
+    assert best_time(recommender(), PLATFORMS, "p0", others, others, at_stake) is when
     assert stake(
         replace(request, workload=replace(JOB, expected_seconds=9.0)),
         None,

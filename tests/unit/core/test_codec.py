@@ -187,6 +187,8 @@ EXAMPLES: tuple[ev.Event, ...] = (
     ev.AllocationPlanned("w", PLACES, DECISION),
     ev.AllocationUnchanged("w", DECISION),
     ev.ClassificationPlanned("w", "k", DECISION),
+    ev.ClassificationPlanned("w", "k", DECISION, beside=True),
+    ev.CopiesPlanned("w", "k", DECISION, ProfilingPlan("s", (500,), 1 << 20, (), 1.0)),
     ev.ReclassificationPlanned("w", DECISION),
     ev.ReclassificationPlanned("w", DECISION, MEASUREMENTS),
     ev.ProbePlanned(

@@ -97,6 +97,114 @@ def test_what_is_missing_of_a_program_completes_what_is_known_of_it() -> None:
     assert "measured as w3" in cluster.record("w4").decisions[-1].decision.message
 
 
+class Beside:
+    """Everybody starts cold; a copy runs beside it on another server, if one has room."""
+
+    name = "beside"
+
+    def plan(self, request, view):
+        return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, ""), beside=True)
+
+    def beside(self, request, view):
+        free = view.cpu_capacity - view.cpu_allocated
+        servers = [name for name, room in zip(view.names, free, strict=True) if room >= 500]
+        if not servers:
+            return None
+        plan = ProfilingPlan(servers[-1], (500,), 64 << 20, (), 1.0)
+        return Profiling(Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, "a copy"), plan)
+
+
+FOUND = Measurements({Quantity.RATE: {500: Entry(10.0)}}, runs=1)
+
+
+def begun_beside(*cpus: int, **others) -> Cluster:
+    """``w`` has been placed; a copy of it is asked for if there is room."""
+    cluster = made("least-loaded", *cpus, planner=Beside(), **others)
+    cluster.tell(ev.WorkloadSubmitted(wants(millicpus=500, restartable=True)))
+    cluster.tell(ev.WorkloadClassified(cluster.key("w"), curve((500, 1))))
+    return cluster
+
+
+def copies_key(cluster: Cluster) -> str:
+    copies = cluster.record("w").copies
+    assert copies is not None
+    return copies.key
+
+
+def test_copies_run_beside_what_has_been_placed() -> None:
+    cluster = begun_beside(1, 1)
+    assert phase(cluster, "w") is Phase.PLACED
+    assert cluster.manager.view.copies.sum() == 1
+    assert cluster.manager.view.cpu_allocated.sum() == 1000
+    cluster.check_books()
+    asked = of(act.ProfileWorkload, cluster.asked)
+    assert [action.key for action in asked] == [copies_key(cluster)]
+    assert copies_key(cluster) != cluster.key("w")
+    running(cluster, "w")
+    key, before = copies_key(cluster), len(cluster.asked)
+    cluster.tell(ev.ProfilingFinished(key, FOUND))
+    cluster.check_books()
+    assert cluster.manager.view.copies.sum() == 0
+    record = cluster.record("w")
+    assert record.measurements is not None
+    assert record.measurements.performance[Quantity.RATE][500].value == 10.0
+    after = cluster.asked[before:]
+    assert of(act.ForgetWorkload, after) == [act.ForgetWorkload(key)]
+    assert [action.key for action in of(act.ClassifyWorkload, after)] == [record.key]
+    cluster.tell(ev.ProfilingFinished(key, FOUND))  # Said again it is no news.
+    cluster.tell(ev.WorkloadClassified(record.key, curve((500, 9))))
+    assert phase(cluster, "w") is Phase.RUNNING
+    assert record.classification == curve((500, 9))
+
+
+def test_what_copies_tell_before_it_runs_classifies_it_once_it_does() -> None:
+    cluster = begun_beside(1, 1)
+    cluster.tell(ev.ProfilingFinished(copies_key(cluster), FOUND))
+    before = len(of(act.ClassifyWorkload, cluster.asked))
+    running(cluster, "w")
+    assert len(of(act.ClassifyWorkload, cluster.asked)) == before + 1
+
+
+def test_copies_end_with_what_they_run_beside() -> None:
+    cluster = begun_beside(1, 1)
+    running(cluster, "w")
+    key = copies_key(cluster)
+    cluster.tell(ev.WorkloadFinished(cluster.key("w"), 0, None, "exited"))
+    assert act.ForgetWorkload(key) in cluster.asked
+    assert cluster.manager.view.cpu_allocated.sum() == 0
+    cluster.check_books()
+    cluster.tell(ev.ProfilingFinished(key, FOUND))
+    assert cluster.record("w").measurements is None
+
+
+def test_copies_that_fail_change_nothing_of_what_runs() -> None:
+    cluster = begun_beside(1, 1)
+    running(cluster, "w")
+    cluster.tell(ev.ProfilingFailed(copies_key(cluster), "the copy did nothing", fatal=True))
+    record = cluster.record("w")
+    assert (record.phase, record.reclassifying, record.measurements) == (Phase.RUNNING, False, None)
+    cluster.check_books()
+
+
+def test_without_room_for_copies_it_runs_all_the_same() -> None:
+    cluster = begun_beside(1)
+    cluster.tell(ev.WorkloadSubmitted(wants("x", millicpus=500)))
+    cluster.tell(ev.WorkloadClassified(cluster.key("x"), curve((500, 1))))
+    assert cluster.record("x").copies is None
+
+
+def test_copies_are_asked_for_again_by_the_next_manager() -> None:
+    cluster = begun_beside(1, 1)
+    running(cluster, "w")
+    key = copies_key(cluster)
+    cluster.start()
+    cluster.sync()
+    assert [each.key for each in of(act.ProfileWorkload, cluster.asked)][-1] == key
+    cluster.check_books()
+    cluster.tell(ev.ProfilingFinished(key, FOUND))
+    assert cluster.record("w").measurements is not None
+
+
 def test_room_for_profiling_comes_in_order() -> None:
     cluster = made("least-loaded", 1)
     start(cluster, workload("w", 800))

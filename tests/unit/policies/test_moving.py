@@ -27,6 +27,7 @@ from wharfinger.model.workload import Run, Scale, Target, Workload, WorkloadType
 from wharfinger.policies.adaptation.by_target import ByTarget
 from wharfinger.policies.adaptation.moving import (
     Gain,
+    gain_of_first_move,
     gain_of_isolation,
     gain_of_move,
     shares_of_pressure,
@@ -235,3 +236,28 @@ def test_a_workload_that_cannot_be_helped_is_isolated() -> None:
 )
 def test_else_all_stay(cluster: SimpleNamespace) -> None:
     assert not isolated(cluster)
+
+
+# --- what has begun without a profile -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("here", "elsewhere", "seconds", "keeps_work", "pays"),
+    [
+        (0.8, 1.05, 3600.0, False, True),
+        (1.0, 1.05, 3600.0, False, False),
+        (0.8, 1.05, 60.0, False, False),  # A fifth of its time would be gone.
+        (0.8, 0.82, 3600.0, True, False),  # Its target is out of reach on both.
+    ],
+)
+def test_what_began_blindly_moves_where_its_target_gains_more_than_time_is_lost(
+    here, elsewhere, seconds, keeps_work, pays
+) -> None:
+    record = job(1.0, seconds)
+    record.started_at = 101.0
+    predictions = (there(2.0 * at, 1.96 * at, at) for at in (here, elsewhere))
+    told = gain_of_first_move(
+        record, 103.0, *predictions, [seconds], keeps_work=keeps_work, settings=TargetSettings()
+    )
+    assert told.pays is pays
+    assert told.numbers.keys() == {"worth_here", "worth_if_moved"}

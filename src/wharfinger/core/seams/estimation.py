@@ -16,12 +16,14 @@ class Profiling:
     """Classify the workload before it is placed; without a plan, a cold start.
 
     Where the decision is not accepted, it waits for room for the runs. ``known`` = no runs, since
-    what the request says of its program is enough.
+    what the request says of its program is enough. ``beside`` = it starts without a profile, and
+    copies are profiled beside it.
     """
 
     decision: Decision
     plan: ProfilingPlan | None = None
     known: bool = False
+    beside: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class ProfilingNeeds:
             repays what it costs (``classification.worth``), ``all`` = wherever there is room, or
             a number; ``idle_share`` is their limit.
         start_first: While no more than this share of all CPU is allocated, who would lose more
-            of its target to the time of the runs than they tell starts without; what is measured
-            as it runs classifies it. 0 = nobody.
+            of its target to the time of the runs than they tell starts without. 0 = nobody.
+        beside: Whether copies of what starts so run beside it, where they repay that.
         idle_share: Of the idle CPU that the runs of one plan may take with the least allocation
             that is tried; in any case on two platforms.
         short_seconds: What its user expects to run for less is not profiled (Paragon 3.5).
@@ -51,6 +53,7 @@ class ProfilingNeeds:
     probes: str = ALL
     short_seconds: float = 0.0
     start_first: float = 0.0
+    beside: bool = False
 
     @property
     def gives_stated(self) -> bool:
@@ -69,4 +72,10 @@ class ProfilingPlanner(Protocol):
         """How it is profiled; ``None`` = it is placed without classification.
 
         Not on the ``excluded`` servers of the request: their room is kept for others.
+        """
+
+    def beside(self, request: Request, view: View) -> Profiling | None:
+        """How copies of what has been placed are profiled beside it; ``None`` = there is no room.
+
+        Asked once it has been placed, where ``plan`` has answered ``beside``.
         """

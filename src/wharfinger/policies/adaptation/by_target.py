@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from wharfinger.classification.prediction import normalized_with, parts_of, slower, worse_by
+from wharfinger.classification.worth import TYPICAL_SECONDS, expected_seconds
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.seams.adaptation import (
@@ -43,6 +44,7 @@ from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.levels import level_of
 from wharfinger.policies.adaptation.moving import (
     Gain,
+    gain_of_first_move,
     gain_of_isolation,
     gain_of_move,
     shares_of_pressure,
@@ -112,6 +114,7 @@ class ByTarget:
             known = cluster.running(event.key)
             if known is not None and not known.resize_wanted:
                 yield from _predict_anew(now, known, cluster, "predicted anew: it was reclassified")
+                yield from self._first_move(now, known, cluster)
         yield from self._phases.follow(now, event, cluster)
         for record in self._affected(event, cluster):
             is_probed = record.probe is not None and record.probe.lowers
@@ -267,6 +270,48 @@ class ByTarget:
         yield _migration(record, verdict, gain, message)
         return True
 
+    def _first_move(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
+        """What has begun without a profile goes where its copies say, if that pays."""
+        copies, held = record.copies, record.placements
+        if copies is None or copies.under_way or record.migrations or len(held) != 1:
+            return
+        if (
+            record.phase is not Phase.RUNNING
+            or record.revoking
+            or not record.workload.run.restartable
+        ):
+            return
+        keeps_work = cluster.state.capabilities.keeps_work
+        if not keeps_work and cluster.waiting_for_room():
+            return
+        view, request = cluster.view(), cluster.request(record, now)
+        here = frozenset({view.row(held[0].server)})
+        verdict = cluster.placement.place(replace(request, excluded=here), view)
+        there = verdict.decision.predicted
+        if not isinstance(verdict, Place) or there is None:
+            return
+        as_here = _expected(
+            now, record, held[0].allocation.cpu_millicpus, cluster, there.confidence
+        )
+        if as_here is None:
+            return
+        told = expected_seconds(record.workload, record.measurements)
+        ran = now - (record.started_at or now)
+        likely = [told] if told else [each for each in request.run_seconds() if each > ran]
+        gain = gain_of_first_move(
+            record,
+            now,
+            as_here,
+            there,
+            likely or [TYPICAL_SECONDS],
+            keeps_work=keeps_work,
+            settings=self.settings,
+        )
+        if gain.pays:
+            server = verdict.placements[0].server
+            message = f"its copies have told of it: {gain.message}; it goes to {server}"
+            yield _migration(record, verdict, gain, message)
+
     def _isolate(
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
     ) -> Remedied:
@@ -381,11 +426,19 @@ def _predict_anew(now: float, record: WorkloadRecord, cluster: Residents, messag
 
 
 def _expected(
-    now: float, record: WorkloadRecord, cpu_millicpus: int, cluster: Residents
+    now: float,
+    record: WorkloadRecord,
+    cpu_millicpus: int,
+    cluster: Residents,
+    confidence: float | None = None,
 ) -> Prediction | None:
-    """What is predicted with so much CPU where it is; ``None`` = nothing was or can be."""
+    """What is predicted with so much CPU where it is; ``None`` = nothing was or can be.
+
+    ``confidence`` is that of its bounds, where nothing was predicted before.
+    """
     classification, before = record.classification, record.predicted
-    if classification is None or before is None:
+    confidence = before.confidence if before is not None else confidence
+    if classification is None or confidence is None:
         return None
     waited = max(0.0, now - record.submitted_at)
     period = cluster.state.capabilities.quota_period_seconds
@@ -395,9 +448,9 @@ def _expected(
     slowdown = cluster.slowdown_of(record) or Estimate(1.0, 0.0)
     (drop,), (variance,) = slower(classification, (cluster.platform_of(record),))
     left = worse_by(slowdown, float(drop), float(variance))
-    predicted = expected(parts, cpu_millicpus, left, before.confidence)
-    if before.alone is not None:
-        alone = normalized_with(parts, cpu_millicpus, before.confidence)
+    predicted = expected(parts, cpu_millicpus, left, confidence)
+    if before is None or before.alone is not None:
+        alone = normalized_with(parts, cpu_millicpus, confidence)
         alone = worse_by(alone, float(drop), float(variance))
         predicted = replace(predicted, alone=alone.mean, alone_std=alone.std)
     return replace(predicted, target=record.workload.target)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import exp, log
 
 from wharfinger.classification.prediction import reached_probability
+from wharfinger.classification.worth import LEAST_LEFT, PERFORMANCE_WEIGHT
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Prediction, Term
 from wharfinger.model.performance import Performance, Quantity
@@ -116,6 +117,50 @@ def _total(record: WorkloadRecord, performance: Performance, left: float, rate: 
     return left + rate * max(0.0, performance.measured_at - began)
 
 
+def gain_of_first_move(
+    record: WorkloadRecord,
+    now: float,
+    here: Prediction,
+    there: Prediction,
+    run_seconds: Sequence[float],
+    *,
+    keeps_work: bool,
+    settings: TargetSettings,
+) -> Gain:
+    """What it brings to move what has begun without a profile, once its copies have told.
+
+    In targets: by how much more probable it is that its own is kept, and performance as placements
+    weigh it. ``run_seconds`` are equally likely times that it takes from its start. Elsewhere it
+    has waited for as long as it has run here, if its work is not kept.
+    """
+    wanted = 1 - record.workload.tolerance
+    began = now if record.started_at is None else record.started_at
+    waited, moved = began - record.submitted_at, now + settings.move_seconds - record.submitted_at
+    if keeps_work:
+        moved = waited + settings.move_seconds
+    stays = goes = 0.0
+    for seconds in run_seconds:
+        stays += _worth(here, wanted, waited / seconds) / len(run_seconds)
+        goes += _worth(there, wanted, moved / seconds) / len(run_seconds)
+    numbers = {"worth_here": stays, "worth_if_moved": goes}
+    message = f"there it should give {there.mean:.0%} of its target, and here {here.mean:.0%}"
+    return Gain(goes - stays > settings.moves_for_targets, message, numbers)
+
+
+def _worth(predicted: Prediction, wanted: float, lost: float) -> float:
+    """Of running as predicted with a share of its time lost, in targets."""
+    left = max(LEAST_LEFT, 1 - lost)
+    kept = reached_probability(estimate_of(predicted), wanted / left)
+    return kept + PERFORMANCE_WEIGHT * log(max(LEAST_LEFT, min(1.0, predicted.mean * left)))
+
+
+def estimate_of(predicted: Prediction) -> Estimate:
+    """With its standard deviation, by its lower bound."""
+    z = quantile(predicted.confidence)
+    has_bound = z > 0 and predicted.low > 0 and predicted.mean > 0
+    return Estimate(predicted.mean, log(predicted.mean / predicted.low) / z if has_bound else 0.0)
+
+
 def _of_service(
     record: WorkloadRecord,
     now: float,
@@ -131,9 +176,7 @@ def _of_service(
     wanted = 1 - record.workload.tolerance
     if predicted.mean < wanted or predicted.low <= off.normalized:
         return _NONE
-    z = quantile(predicted.confidence)
-    std = log(predicted.mean / predicted.low) / z if z > 0 and predicted.low > 0 else 0.0
-    there = reached_probability(Estimate(predicted.mean, std), wanted)
+    there = reached_probability(estimate_of(predicted), wanted)
     here = reached_probability(Estimate(off.normalized, settings.observation_error), wanted)
     down_seconds, ran_seconds = settings.move_seconds, max(0.0, now - (record.started_at or now))
     if not keeps_work and record.workload.type is not WorkloadType.LATENCY_CRITICAL:

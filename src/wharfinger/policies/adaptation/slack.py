@@ -51,6 +51,8 @@ class TargetSettings:
             time, because a restart loses its work.
         move_seconds: What a migration takes besides the work that is repeated.
         moves_for_share: Of the time that a job has left, what a migration must save.
+        moves_for_targets: What a migration must add, in targets, to what has begun without a
+            profile and is profiled beside its own run.
         isolate: Whether neighbors that slow it are moved where moving itself does not pay.
         reclassification_seconds: Time between two reclassifications of a workload.
         max_observed: How many allocations keep their measured performance, the newest ones.
@@ -83,6 +85,7 @@ class TargetSettings:
     unmigrated_seconds: float = 60.0
     move_seconds: float = 10.0
     moves_for_share: float = 0.1
+    moves_for_targets: float = 0.1
     isolate: bool = True
     reclassification_seconds: float = 60.0
     max_observed: int = 8

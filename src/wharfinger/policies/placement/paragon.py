@@ -135,6 +135,7 @@ class ParagonSettings:
         start_first: While no more than this share of all CPU is allocated, a workload starts
             before its profile where that would cost its target more than it tells, by how long
             it takes, as its user states, as its program took, or as workloads take here; 0 = never.
+        beside: Whether copies of what starts so, and may be restarted, run beside it.
         bound: Tests of a server for one source that a search makes at most.
         selection: Whether ``published`` and ``cumulative`` look at all servers, ``greedy``, or at
             those that hashes of scores name, ``hash`` (Paragon 3.3).
@@ -154,6 +155,7 @@ class ParagonSettings:
     idle_share: float = 0.25
     probes: str = ALL
     start_first: float = 0.35
+    beside: bool = False
     sources: int = 0
     selection: Selection = Selection.GREEDY
     hash: HashSettings = field(default_factory=HashSettings)
@@ -248,6 +250,7 @@ class Paragon(ByReservation):
             probes=own.probes,
             short_seconds=own.short_seconds,
             start_first=own.start_first,
+            beside=own.beside,
         )
 
     def index(self) -> ServerIndex | None:

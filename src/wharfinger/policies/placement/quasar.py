@@ -103,6 +103,7 @@ class QuasarSettings:
         start_first: While no more than this share of all CPU is allocated, a workload starts
             before its profile where that would cost its target more than it tells, as under
             ``paragon``; 0 = never.
+        beside: Whether copies of what starts so, and may be restarted, run beside it.
         performance_weight: Targets that one unit of the logarithm of performance counts as, the
             newcomer's and residents'.
         fragmentation_weight: The price of CPU where few servers have room for the sizes that others
@@ -118,6 +119,7 @@ class QuasarSettings:
     idle_share: float = 0.25
     sources: int = 0
     start_first: float = 0.35
+    beside: bool = True
     performance_weight: float = 0.3
     fragmentation_weight: float = 2.0
     same_score: float = 0.05
@@ -384,6 +386,7 @@ class Quasar(ByReservation):
             sources=own.sources,
             idle_share=own.idle_share,
             start_first=own.start_first,
+            beside=own.beside,
         )
 
     def place(self, request: Request, view: View) -> Place | Refuse | WaitUntil:

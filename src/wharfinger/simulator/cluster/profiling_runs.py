@@ -435,7 +435,9 @@ class ProfilingRuns:
                 self.fail(plan.key, reason)
 
     def forget(self, key: str) -> None:
-        """Its answer is not asked for again."""
+        """Its answer is not asked for again; what is under way ends."""
+        if key in self._plans:
+            self._drop(self._plans[key])
         self._answers.pop(key, None)
 
     def fail(self, key: str, reason: str) -> None:

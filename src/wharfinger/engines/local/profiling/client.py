@@ -161,6 +161,7 @@ class ProfilingClient:
         self._cleaning: _Process | None = None
         self._waiting: dict[str, act.ProfileWorkload] = {}
         self._fallen: set[str] = set()
+        self._forgotten: set[str] = set()
 
     def open(self) -> None:
         """Have cleared away what an earlier engine left; new plans wait for it."""
@@ -182,6 +183,7 @@ class ProfilingClient:
         self._cleaning = None
         self._plans.clear()
         self._answers.clear()
+        self._forgotten.clear()
 
     def profile(self, action: act.ProfileWorkload) -> None:
         """Run a plan once; a key whose plan is over gets the same answer again."""
@@ -277,7 +279,13 @@ class ProfilingClient:
         return key in self._answers
 
     def forget(self, key: str) -> None:
-        """Drop its answers."""
+        """Drop its answers; what is under way ends, and what it would tell is dropped, too."""
+        self._waiting.pop(key, None)
+        if (plan := self._plans.get(key)) is not None:
+            self._forgotten.add(key)
+            plan.stopped = True
+            if plan.channel is not None:
+                plan.process.kill()
         self._answers.pop(key, None)
         for name in [n for n, a in self._answers.items() if a.key == key]:
             del self._answers[name]
@@ -395,6 +403,9 @@ class ProfilingClient:
             self._begin(action)
 
     def _settle(self, name: str, answer: Answer) -> None:
+        if name in self._forgotten:
+            self._forgotten.discard(name)
+            return
         self._answers[name] = answer
         while len(self._answers) > MAX_ANSWERS:
             del self._answers[next(iter(self._answers))]
