@@ -20,7 +20,7 @@ from wharfinger.classification.throttling import (
     with_stops,
     within_quota,
 )
-from wharfinger.model.arrays import Array
+from wharfinger.model.arrays import Array, frozen
 from wharfinger.model.decisions import Interval, Term
 from wharfinger.model.memo import by_identity
 from wharfinger.model.performance import MAX_NORMALIZED, Quantity
@@ -226,9 +226,16 @@ def slower(
     (P,) mean of the drop, negative where it is faster than ``classification.platform``, and (P,)
     its variance; with an allocation, as ``change_on``.
     """
+    return _slower(classification, tuple(platforms), cpu_millicpus)
+
+
+@by_identity(maxsize=KEPT)
+def _slower(
+    classification: Classification, platforms: tuple[str, ...], cpu_millicpus: int | None
+) -> tuple[Array, Array]:
     changes = [change_on(classification, platform, cpu_millicpus) for platform in platforms]
     drop = np.array([-log(change.mean) for change in changes])
-    return drop, np.array([change.std**2 for change in changes])
+    return frozen(drop), frozen(np.array([change.std**2 for change in changes]))
 
 
 def slower_over(

@@ -23,6 +23,7 @@ from wharfinger.experiments.ground_truth import (
 from wharfinger.experiments.plots import Curve
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.native import beyond
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Streaming
@@ -32,7 +33,6 @@ from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.sources import CORE_SOURCES
 from wharfinger.simulator.truth.physics.truth import Physics
-from wharfinger.simulator.truth.queueing import beyond
 
 WITH_SMT, WITHOUT_SMT = "j", "f"
 """The high-end platform of Quasar's Table 1, and an 8-core Nehalem like iBench's own server."""

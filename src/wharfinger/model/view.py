@@ -217,10 +217,6 @@ ALL_REASONS = frozenset(ReasonCode)
 """``Request.told`` where a refusal is read by nobody."""
 
 
-def _any_pays(_: Prediction) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a policy is asked: a placement of this workload.
@@ -240,7 +236,8 @@ class Request:
             unknown.
         told: Reasons for which nobody is told of a refusal, because it was told before: its record
             is not kept, and may lack candidates and words.
-        pays: Whether a place with such a prediction is of use; one that is not may be refused.
+        pays: Whether a place with such a prediction is of use: one that is not may be refused.
+            ``None`` = any is.
     """
 
     workload: Workload
@@ -255,7 +252,7 @@ class Request:
     restarted: bool = False
     run_seconds: Callable[[], tuple[float, ...]] = tuple
     told: AbstractSet[ReasonCode] = frozenset()
-    pays: Callable[[Prediction], bool] = _any_pays
+    pays: Callable[[Prediction], bool] | None = None
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation by a policy that does not size by target.

@@ -1,8 +1,9 @@
 """Compiled kernels behind plain functions.
 
 Who calls: ``wharfinger.policies``, ``wharfinger.contention``, ``wharfinger.estimators``
-(the fold-ins), and ``wharfinger.simulator`` (the event loop). The sources lie outside the package,
-in ``native/``; each kernel has a ``.pyi`` here and a reference in Python or NumPy.
+(the fold-ins), and ``wharfinger.simulator`` (the event loop, the law of latency). The sources lie
+outside the package, in ``native/``; each kernel has a ``.pyi`` here and a reference in Python or
+NumPy.
 """
 
 from wharfinger.native._conditional import Conditional
@@ -13,6 +14,7 @@ from wharfinger.native._hashed import HashedServers
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._pairs import pair_drops, pair_shortfalls
+from wharfinger.native._queueing import beyond, longest, most_load
 from wharfinger.native._scan import count_room, free_on, least_loaded, next_in_turn, sizes_within
 from wharfinger.native._seats import press_residents, seat_residents, sum_losses
 from wharfinger.native._sizing import (
@@ -46,6 +48,7 @@ __all__ = [
     "OrderedRows",
     "Releases",
     "add_exceeded",
+    "beyond",
     "count_room",
     "first_enough",
     "first_enough_on",
@@ -53,6 +56,8 @@ __all__ = [
     "ibench_path",
     "judge_room",
     "least_loaded",
+    "longest",
+    "most_load",
     "needed_quality",
     "next_in_turn",
     "pair_drops",

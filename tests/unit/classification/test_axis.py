@@ -100,6 +100,23 @@ def test_two_runs_tell_the_rest_of_an_axis_as_sure_as_they_say(kind: Aspect) -> 
     assert np.mean(errors) < 0.1
 
 
+@pytest.mark.parametrize("kind", ON_AXES)
+def test_from_column_to_column_a_change_is_that_of_the_whole_covariance(kind: Aspect) -> None:
+    truth = performance(np.random.default_rng(3))
+    found = made().axis(kind, RowObservations(REFERENCE, {r: Entry(truth[r]) for r in RUNS}))
+    assert found is not None
+    columns, prediction = found.prediction.columns, found.prediction
+    here = columns.index(found.reference)
+    for there, column in enumerate(columns):
+        if column != found.reference:
+            line = np.zeros(len(columns))
+            line[there], line[here] = 1.0, -1.0
+            mean, variance = found.change(column)
+            assert mean == pytest.approx(float(line @ prediction.log_mean))
+            whole = prediction.covariance
+            assert variance == pytest.approx(float(line @ whole @ line) + found.noise_variance)
+
+
 def test_between_and_beyond_columns() -> None:
     truth = performance(np.random.default_rng(1))
     up, out = axis(Aspect.SCALE_UP, truth), axis(Aspect.SCALE_OUT, truth)

@@ -5,7 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.native import add_exceeded, first_enough, sum_drops
+from wharfinger.native import (
+    add_exceeded,
+    first_enough,
+    first_enough_on,
+    judge_room,
+    sum_drops,
+)
 
 
 def reference_first(medians, variances, drop, drop_variance, z):
@@ -108,3 +114,39 @@ def test_columns_of_other_lengths_are_refused():
         sum_drops(of_two, of_two, two, two, 1.0, 1.0, 1.0, 1.0, np.array([1, 2]))
     with pytest.raises(ValueError, match="length"):
         add_exceeded(two, two, two, two, np.zeros(3, np.int64), None, None, 0.8, two, two)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 30), st.sampled_from([-0.5, 0.0, 0.84]))
+def test_the_first_size_where_each_platform_has_its_own_curve(seed, sizes, z):
+    rng = np.random.default_rng(seed)
+    medians = np.round(rng.normal(0, 0.5, (3, sizes)), 1)
+    variances = rng.choice([0.0, 0.01, 0.3], (3, sizes))
+    platform = rng.integers(0, 3, 40)
+    drop, doubt = np.round(rng.normal(0, 0.6, 40), 1), rng.choice([0.0, 0.02], 40)
+    found = first_enough_on(medians, variances, platform, drop, doubt, z)
+    for at in range(3):
+        rows = np.flatnonzero(platform == at)
+        alone = first_enough(medians[at], variances[at], drop[rows], doubt[rows], z)
+        assert found[rows].tolist() == alone.tolist()
+    with pytest.raises(ValueError, match="no platform"):
+        first_enough_on(medians, variances, platform + 3, drop, doubt, z)
+
+
+@given(st.integers(0, 2**32), st.booleans())
+def test_why_a_server_has_no_room(seed, nothing_fits):
+    rng = np.random.default_rng(seed)
+    need, capacity, allocated = rng.integers(0, 4, (3, 60))
+    memory_capacity, memory_allocated = rng.integers(1, 4, 60), rng.integers(0, 3, 60)
+    accepting, usable, unsettled = rng.integers(0, 2, (3, 60)).astype(np.uint8)
+    reasons = np.full(60, 5)
+    reasons[unsettled > 0] = 4
+    full = (allocated + need > capacity) | (memory_allocated + 2 > memory_capacity)
+    reasons[full] = 3
+    too_large = (need > capacity) | (memory_capacity < 2)
+    reasons[too_large | ((need == 0) & (not nothing_fits))] = 2
+    reasons[usable == 0] = 1
+    reasons[accepting == 0] = 0
+    columns = capacity, allocated, memory_capacity, memory_allocated, accepting, usable, unsettled
+    assert judge_room(need, 2, *columns, nothing_fits).tolist() == reasons.tolist()
+    with pytest.raises(ValueError, match="length"):
+        judge_room(need[1:], 2, *columns, nothing_fits)

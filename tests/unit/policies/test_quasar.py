@@ -22,7 +22,7 @@ from wharfinger.model.decisions import Place, Prediction, ReasonCode, Refuse, Te
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate, quantile
-from wharfinger.model.view import Capabilities, OffTarget, Request, View
+from wharfinger.model.view import ALL_REASONS, Capabilities, OffTarget, Request, View
 from wharfinger.model.workload import (
     LatencyBound,
     Measure,
@@ -512,6 +512,41 @@ def test_a_server_whose_resident_is_off_its_prediction_takes_nothing_new() -> No
     refusal = place(view_of(4, unsettled=("s0",)), wants(), known())
     assert refusal.decision.reason is ReasonCode.OFF_PREDICTION
     assert given(place(view_of(4, 4, unsettled=("s0",)), wants(), known()))[0] == "s1"
+
+
+@pytest.mark.parametrize(
+    ("view", "reason"),
+    [
+        (view_of(2, 2, used={"s0": 1500, "s1": 1500}), ReasonCode.NO_ROOM),
+        (view_of(4, unsettled=("s0",)), ReasonCode.OFF_PREDICTION),
+        (view_of(1), ReasonCode.TOO_LARGE),
+        (view_of(), ReasonCode.NO_SERVERS),
+    ],
+)
+def test_a_refusal_that_was_told_is_the_same_and_lists_nothing(view, reason) -> None:
+    wanted = wants(on_miss=OnMiss.REJECT, reservation=Reservation(2000, MIB))
+    what = known() if reason is not ReasonCode.TOO_LARGE else None
+    told = place(view, wanted, what)
+    again = place(view, wanted, what, told={reason})
+    assert told.decision.reason is again.decision.reason is reason
+    assert again.decision.candidates == ()
+    assert len(told.decision.candidates) == len(view.names)
+    assert np.array_equal(told.cpu_needed, again.cpu_needed)
+    other = place(view, wanted, what, told={ReasonCode.WAITING})
+    assert other == told, "told for another reason, it is told in full"
+
+
+def test_a_place_that_does_not_pay_is_refused_and_not_explained() -> None:
+    view, asked = view_of(4, 2), []
+
+    def pays(predicted: Prediction) -> bool:
+        asked.append(predicted)
+        return predicted.mean > 2
+
+    plain = place(view, wants(), known())
+    assert isinstance(place(view, wants(), known(), told=ALL_REASONS, pays=pays), Refuse)
+    assert asked == [plain.decision.predicted]
+    assert place(view, wants(), known(), pays=lambda _: True) == plain
 
 
 # --- resizing ---------------------------------------------------------------------------------

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from wharfinger.model.workload import LatencyBound
+from wharfinger.native import beyond
 from wharfinger.simulator.truth.queueing import (
     GIVE_UP_SECONDS,
     ONE_AT_A_TIME,
     Queue,
     QueueShare,
-    beyond,
 )
 
 QUERIES = 100_000

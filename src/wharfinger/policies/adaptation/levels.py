@@ -9,6 +9,7 @@ is judged by its work per CPU second, which its load does not change (the utiliz
 from dataclasses import replace
 from math import exp, hypot, log, sqrt
 from statistics import fmean
+from typing import Any
 
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
@@ -137,9 +138,10 @@ def _after(level: LevelTracking, seen: float, now: float, settings: LevelSetting
     away = (*level.away, seen) if below or above else ()
     since = (now if level.away_since is None else level.away_since) if away else None
     if max(below, above) <= settings.threshold:
-        moved = replace(level, below=below, above=above, away=away[-_MEMORY:], away_since=since)
         # What may be the beginning of a change is not taken into the level.
-        return moved if away else _with(moved, seen, settings)
+        if not away:
+            return _with(level, seen, settings, below=below, above=above, away=(), away_since=since)
+        return replace(level, below=below, above=above, away=away[-_MEMORY:], away_since=since)
     # Where it is now: by those that are nearer to the newest one than to the level.
     there = [each for each in away if abs(each - seen) < abs(each - level.mean)]
     mean = fmean(there or [seen])
@@ -152,14 +154,17 @@ def _after(level: LevelTracking, seen: float, now: float, settings: LevelSetting
     return replace(moved, changed_at=now, changes_since=since, shift=mean - level.mean)
 
 
-def _with(level: LevelTracking, seen: float, settings: LevelSettings) -> LevelTracking:
-    """One measurement more at this level."""
+def _with(
+    level: LevelTracking, seen: float, settings: LevelSettings, **others: Any
+) -> LevelTracking:
+    """One measurement more at this level, and what else has changed."""
     samples = level.samples + 1
     weight = 1 / min(samples, _MEMORY)
     off = seen - level.mean
     variance = (1 - weight) * level.noise**2 + weight * off**2 * (samples - 1) / samples
     noise = max(settings.noise, sqrt(variance))
-    return replace(level, mean=level.mean + off / samples, samples=samples, noise=noise)
+    mean = level.mean + off / samples
+    return replace(level, mean=mean, samples=samples, noise=noise, **others)
 
 
 def has_just_changed(record: WorkloadRecord, measured_at: float) -> bool:

@@ -409,7 +409,7 @@ class Quasar(ByReservation):
             return self._place_on(several, options, ranked)
         allocation = options.allocation(int(options.need[best]))
         predicted = _prediction_on(best, options)
-        if predicted is not None and not request.pays(predicted):
+        if predicted is not None and request.pays is not None and not request.pays(predicted):
             return self._pays_not()
         decision = Decision(
             stage=Stage.PLACEMENT,
@@ -436,12 +436,15 @@ class Quasar(ByReservation):
             least = replace(least, cpu_millicpus=min(step, least.cpu_millicpus or step))
         return is_full(request, least, view)
 
+    def _confidence_for(self, request: Request) -> float:
+        best_effort = request.workload.best_effort
+        return self.settings.best_effort_confidence if best_effort else self._confidence
+
     def _look(self, request: Request, view: View) -> ServerOptions:
         reserved, best_effort = request.reserved(view.capabilities), request.workload.best_effort
-        confidence = self.settings.best_effort_confidence if best_effort else self._confidence
         contention = Assessment(len(view.names))
         if view.contention is not None:
-            contention = view.contention.assess(request, view, confidence)
+            contention = view.contention.assess(request, view, self._confidence_for(request))
         outs, sizing = scale_out(request.workload, request.classification, view.capabilities), None
         if not best_effort:
             most_out = max(outs.values(), key=attrgetter("mean"))
@@ -458,11 +461,9 @@ class Quasar(ByReservation):
         if (apart := contention.incompatible) is not None:
             reasons[possible & apart] = INCOMPATIBLE
             possible &= ~apart
-        return self._ranked(options, possible, confidence) if possible.any() else options
+        return self._ranked(options, possible) if possible.any() else options
 
-    def _ranked(
-        self, options: ServerOptions, possible: NDArray[np.bool_], confidence: float
-    ) -> ServerOptions:
+    def _ranked(self, options: ServerOptions, possible: NDArray[np.bool_]) -> ServerOptions:
         """With the scores of those that could take it, and what is refused for contention."""
         request, view, need = options.request, options.view, options.need
         sizing, does, loss, reasons = options.sizing, options.does, options.loss, options.reason
@@ -474,7 +475,8 @@ class Quasar(ByReservation):
         if sizing is not None and does is not None:
             own = sizing.kept_probabilities(does)
         elif (does := cold_start(request, view, options.contention)) is not None:
-            own = np.minimum(kept_probabilities(does, request.workload.tolerance), confidence)
+            own = kept_probabilities(does, request.workload.tolerance)
+            own = np.minimum(own, self._confidence_for(request))
         gain = self._gain(own, does, options.contention, loss)
         gain = gain - self.settings.fragmentation_weight * fragmentation(view, need)
         # No more targets are lost for it than it keeps; the longer it waits, the more.
@@ -565,7 +567,7 @@ class Quasar(ByReservation):
             target=request.workload.target,
             cpu_millicpus=cpu,
         )
-        if not request.pays(predicted):
+        if request.pays is not None and not request.pays(predicted):
             return self._pays_not()
         decision = Decision(
             stage=Stage.PLACEMENT,

@@ -1,0 +1,9 @@
+def beyond(load: float, workers: float, variation: float, units: float) -> float: ...
+def most_load(units: float, workers: float, variation: float, allowed: float) -> float: ...
+def longest(
+    shares: list[tuple[float, float, float, float]],
+    variation: float,
+    allowed: float,
+    give_up: float,
+    precision: float,
+) -> float: ...
