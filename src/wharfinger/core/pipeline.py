@@ -5,7 +5,6 @@ and request, appends ``Step.events`` to the log, and only then carries out ``Ste
 replay calls ``apply`` with each logged event.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
@@ -22,6 +21,7 @@ from wharfinger.core.codec import decode_state, encode_state
 from wharfinger.core.eligibility import Eligibility
 from wharfinger.core.fold import apply
 from wharfinger.core.lifecycle import Phase
+from wharfinger.core.ordering import Ordering
 from wharfinger.core.pending import PendingActions
 from wharfinger.core.pools import place_within
 from wharfinger.core.queues import BlockedHead, entry_of
@@ -33,7 +33,6 @@ from wharfinger.core.seams import verdicts
 from wharfinger.core.seams.adaptation import Remedy
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.policy import Policy
-from wharfinger.core.seams.provisioning import Order, ProvisioningPolicy, ProvisioningView, Release
 from wharfinger.core.settings import CORE, CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.core.triggers import is_news
@@ -100,6 +99,9 @@ class Core:
         self._tried_before: set[str] = set()
         self._eligibility = Eligibility(self._cluster, self._settings, self._record, self._hold)
         self._ahead = Backfilling(self._cluster, self._residents, policy)
+        self._ordering = Ordering(
+            self.state, self._settings, self._record, self._residents.view, self.queue_lengths
+        )
 
     @property
     def recommends(self) -> bool:
@@ -162,9 +164,9 @@ class Core:
             due.append(review[0])
         due.append(cluster.followups.wake_at())
         if self.state.not_acquired:
-            due.extend(self._not_acquired(now).values())
+            due.extend(self._ordering.not_acquired(now).values())
         if self.policy.provisioning is not None:
-            due.append(self.policy.provisioning.wake_at(self._provisioning_view(now)))
+            due.append(self.policy.provisioning.wake_at(self._ordering.seen(now)))
         return min([time for time in due if time is not None], default=None)
 
     # --- questions, asked before a request is made an event ------------------------------------
@@ -300,7 +302,7 @@ class Core:
                 self._drain(now)
             self._place_waiting(now)
             if self.policy.provisioning is not None and not self.recommends:
-                self._provision(now, self.policy.provisioning)
+                self._ordering.provision(now, self.policy.provisioning)
         while len(cluster.ended) > self._settings.keep_ended:
             self._record(now, ev.WorkloadForgotten(cluster.ended[0][2]))
         # What the admission remembers of this step.
@@ -766,39 +768,7 @@ class Core:
         self, now: float, record: WorkloadRecord, platform: str, decision: Decision
     ) -> None:
         self._hold(now, record, replace(decision, accepted=False, reason=ReasonCode.ACQUIRING))
-        ordered = {order.ordered_for for order in self.state.orders.values()}
-        if record.name not in ordered and platform not in self._not_acquired(now):
-            self._order(now, Order(platform, decision), record.name)
-
-    def _order(self, now: float, order: Order, ordered_for: str = "") -> None:
-        key = f"order-{self.state.next_order}-{self._nonce()}"
-        self._record(now, ev.ServerOrdered(key, order.platform, order.decision, ordered_for))
-
-    def _provision(self, now: float, provisioning: ProvisioningPolicy) -> None:
-        view = self._provisioning_view(now)
-        for wanted in provisioning.provision(view):
-            if isinstance(wanted, Release):
-                if wanted.server in view.acquired and wanted.server not in self.state.releasing:
-                    self._record(now, ev.ServerReleased(wanted.server, wanted.decision))
-            elif wanted.platform not in view.not_acquired:
-                self._order(now, wanted)
-
-    def _not_acquired(self, now: float) -> dict[str, float]:
-        """By platform, until when nothing is ordered; ignores failures later than ``now``."""
-        longest = self._settings.reorder_seconds
-        failed = self.state.not_acquired.items()
-        return {name: at + longest for name, at in failed if 0 <= now - at < longest}
-
-    def _provisioning_view(self, now: float) -> ProvisioningView:
-        state = self.state
-        ordered = Counter(order.platform for order in state.orders.values())
-        acquired = {
-            name: at
-            for name, at in state.acquired.items()
-            if name in state.servers and name not in state.releasing
-        }
-        waiting, failed = self.queue_lengths(), self._not_acquired(now)
-        return ProvisioningView(self.view, waiting, ordered, acquired, failed, now)
+        self._ordering.order_for(now, record, platform, decision)
 
     def _carry_out(self, now: float, remedy: Remedy) -> None:
         """Log a remedy; a core that only recommends logs a recommendation."""
