@@ -24,7 +24,8 @@ FORMAT = 1
 class KnownProgram:
     """One known program, as measured; rows of one ``group`` are runs of one program.
 
-    Performance is by quantity and allocation in thousandths of a CPU, scores are 0-100 by source.
+    Performance, and the CPU time that it took, is by quantity and allocation in thousandths of a
+    CPU; scores are 0-100 by source.
     """
 
     name: str
@@ -39,9 +40,11 @@ class KnownProgram:
         performance = {
             quantity: {cpu: entry for cpu, entry in sorted(entries.items()) if entry.value > 0}
             for quantity, entries in measurements.performance.items()
-            if quantity not in PROXIES
+            if quantity not in PROXIES or quantity is Quantity.CPU
         }
         kept = {quantity: entries for quantity, entries in performance.items() if entries}
+        if not kept.keys() - PROXIES:
+            kept = {}
         return cls(name, group, kept, measurements.tolerated, measurements.caused)
 
     def rows(self, kind: Aspect) -> dict[str, dict[str, Entry]]:
@@ -58,7 +61,13 @@ class KnownProgram:
                 for cpu, entry in row.items()
             }
             for quantity, row in self.performance.items()
+            if quantity not in PROXIES
         }
+
+    def used(self, row: str) -> dict[str, float]:
+        """CPUs kept busy while it performed as one of ``rows`` says, by column of scale-up."""
+        busy = self.performance.get(Quantity.CPU, {}) if row == self.name else {}
+        return {Configuration(cpu).name: entry.value for cpu, entry in busy.items()}
 
     def scores(self, kind: str) -> Mapping[SharedResource, Entry]:
         """Those of ``tolerated`` or of ``caused`` interference."""
@@ -120,7 +129,8 @@ class KnownPrograms:
                     column: replace(entry, origin=Origin.OFFLINE, measured_at=measured)
                     for column, entry in row.items()
                 }
-                rows[name] = UtilityRow(program.group, program.type, entries)
+                used = program.used(name) if kind is Aspect.SCALE_UP else {}
+                rows[name] = UtilityRow(program.group, program.type, entries, used)
         columns = {column for made in rows.values() for column in made.entries}
         matrix = UtilityMatrix(kind, tuple(sorted(columns, key=_order)), rows)
         for made in rows.values():

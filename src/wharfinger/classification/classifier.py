@@ -13,6 +13,14 @@ import numpy as np
 
 from wharfinger.classification.axis import Axis, axes_between, value_on
 from wharfinger.classification.paces import Paces, expected, paces
+from wharfinger.classification.parallelism import (
+    KnownProgramUse,
+    Parallelism,
+    beyond,
+    known_uses,
+    own_uses,
+    parallelism,
+)
 from wharfinger.classification.platforms import (
     ByAllocation,
     PlatformRow,
@@ -27,6 +35,7 @@ from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import PROXIES, SATURATED_SHARE, Quantity, as_performance
+from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import (
     Classification,
     Curve,
@@ -87,6 +96,7 @@ class Classifications:
         self._plain: dict[tuple[str, ...], dict[int, int]] = {}
         self._by_rows = {(kind, one.matrix.rows): one for kind, one in fitted}
         self._by_type: dict[tuple[Aspect, WorkloadType | None], Recommender | None] = {}
+        self._uses: dict[WorkloadType | None, tuple[KnownProgramUse, ...]] = {}
 
     def recommender(self, kind: Aspect, type_: WorkloadType | None = None) -> Recommender | None:
         """What was learnt for one classification of one type; ``None`` = no measurements."""
@@ -103,6 +113,13 @@ class Classifications:
             plain = {c.cpu_millicpus: j for j, c in named if c == Configuration(c.cpu_millicpus)}
             self._plain[columns] = dict(sorted(plain.items()))
         return self._plain[columns]
+
+    def uses(self, type_: WorkloadType | None) -> tuple[KnownProgramUse, ...]:
+        """How many CPUs known programs kept busy, of those that scale-up of a type is learnt of."""
+        if type_ not in self._uses:
+            matrix = self._matrices.get(Aspect.SCALE_UP)
+            self._uses[type_] = known_uses(matrix.rows_for(type_).values()) if matrix else ()
+        return self._uses[type_]
 
     def fit_all(self) -> list[tuple[Aspect, Recommender]]:
         """Learn now all that is learnt when it is first asked for."""
@@ -216,7 +233,8 @@ class Classifier:
             for quantity, row in measurements.performance.items()
         }
         rows = {q: row for q, row in positive.items() if row and q not in PROXIES}
-        curves = {quantity: self._curve(row, quantity, type_) for quantity, row in rows.items()}
+        busy = {cpu: e.value for cpu, e in positive.get(Quantity.CPU, {}).items()}
+        curves = {q: self._curve(row, q, type_, _told(row, q, busy)) for q, row in rows.items()}
         held = _held(measurements, curves, bound) if bound else {}
         if held:
             curves[Quantity.HELD] = self._curve(held, Quantity.HELD, type_)
@@ -294,9 +312,16 @@ class Classifier:
         return {c: Estimate(exp(mean), sqrt(variance)) for c, (mean, variance) in changes.items()}
 
     def _curve(
-        self, row: Mapping[int, Entry], quantity: Quantity, type_: WorkloadType | None
+        self,
+        row: Mapping[int, Entry],
+        quantity: Quantity,
+        type_: WorkloadType | None,
+        used: Parallelism | None = None,
     ) -> Curve:
-        """The row filled in; what was measured between columns is a point of its own."""
+        """The row filled in; what was measured between columns is a point of its own.
+
+        ``used`` says how many CPUs it can use; ``None`` = unknown.
+        """
         measured = self._weighed(
             {
                 cpu: Estimate(as_performance(quantity, entry.value), max(MIN_ERROR, entry.error))
@@ -308,6 +333,12 @@ class Classifier:
         filled_in = self._filled_in({cpu: point.mean for cpu, point in measured.items()}, type_)
         points = {cpu: replace(p, std=hypot(p.std, noise)) for cpu, p in filled_in.items()}
         points |= measured
+        if used is not None:
+            known = self.classifications.uses(type_)
+            most = round(used.most.cpus * MILLICPUS_PER_CPU)
+            level = Estimate(used.most.rate, hypot(MIN_ERROR, row[most].error))
+            smallest = min(row) / MILLICPUS_PER_CPU
+            points |= beyond(used, smallest, level, points.keys() - measured.keys(), known)
         allocations = tuple(sorted(points))
         # More CPU never means less: where it looks so, it is noise, measured or not.
         means = np.maximum.accumulate([points[cpu].mean for cpu in allocations])
@@ -365,6 +396,20 @@ class Classifier:
             shape = self.shape(type_)
             entries[nearest] = value * shape.at(nearest).mean / shape.at(cpu).mean
         return entries
+
+
+def _told(
+    row: Mapping[int, Entry], quantity: Quantity, busy: Mapping[int, float]
+) -> Parallelism | None:
+    """How many CPUs it can use, by those that it kept busy; ``None`` = that is not told.
+
+    CPU that a service leaves idle says that it is asked for less.
+    """
+    if quantity not in (Quantity.RATE, Quantity.THROUGHPUT):
+        return None
+    used = parallelism(own_uses({cpu: entry.value for cpu, entry in row.items()}, busy))
+    is_asked_for_less = quantity is Quantity.THROUGHPUT and used is not None and not used.censored
+    return None if is_asked_for_less else used
 
 
 def _moved(curve: Curve, measurements: Measurements, known: Paces) -> Curve:

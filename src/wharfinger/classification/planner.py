@@ -115,9 +115,11 @@ class JointPlanner:
             else:
                 own.append(setting)
         chosen = [setting.configuration.cpu_millicpus for setting in own]
+        chosen[1:1] = self._largest(workload, chosen[0], row, room, view)
         taken = {server for run in further for server in run.servers}
         spare = [at for at in map(view.row, alike[1:]) if view.names[at] not in taken]
-        apart = _apart(len(runs[0].sources) + len(chosen) - 2, 2 * chosen[0], spare, room, view)
+        most_apart = max(2 * chosen[0], *chosen)
+        apart = _apart(len(runs[0].sources) + len(chosen) - 2, most_apart, spare, room, view)
         plan = ProfilingPlan(
             server=view.names[row],
             cpu_millicpus=tuple(chosen),
@@ -306,6 +308,19 @@ class JointPlanner:
             if len(worth) >= ENTRIES:
                 return worth
         return possible
+
+    def _largest(
+        self, workload: Workload, reference: int, row: int, room: NDArray[np.int64], view: View
+    ) -> list[int]:
+        """What else is measured where no CPU is stated: all that is free, if that is clearly more.
+
+        Not on a cluster's one server beside residents: they could not grow while it runs.
+        """
+        if not workload.reservation.elastic_cpu or (len(view.names) == 1 and view.residents[row]):
+            return []
+        step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
+        largest = int(room[row]) // step * step
+        return [largest] if largest > (1 + SAME_SIZE) * reference else []
 
     def _memory(
         self, workload: Workload, row: int, further: Sequence[FurtherRun], view: View

@@ -62,11 +62,15 @@ class Aspect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class UtilityRow:
-    """One workload: the program that it is a run of, its type (``None`` = any), its entries."""
+    """One workload: the program that it is a run of, its type (``None`` = any), its entries.
+
+    ``used`` is the CPUs that it kept busy with each configuration, as far as that was measured.
+    """
 
     group: str
     type: WorkloadType | None = None
     entries: Mapping[str, Entry] = field(default_factory=dict)
+    used: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def measured(self) -> dict[str, Entry]:
@@ -93,30 +97,36 @@ class UtilityMatrix:
         rows: Mapping[str, Mapping[str, float | Entry]],
         groups: Mapping[str, str] | None = None,
         error: float = 0.0,
+        used: Mapping[str, Mapping[str, float]] | None = None,
     ) -> "UtilityMatrix":
         """Of what was measured offline; a plain number has this error.
 
-        ``groups`` has the program of each row; ``None`` = each its own.
+        ``groups`` has the program of each row; ``None`` = each its own. ``used`` has the CPUs that
+        each kept busy, by configuration.
         """
         columns = dict.fromkeys(column for row in rows.values() for column in row)
         made = {}
         for name, row in rows.items():
             entries = {c: e if isinstance(e, Entry) else Entry(e, error) for c, e in row.items()}
             offline = {column: replace(e, origin=Origin.OFFLINE) for column, e in entries.items()}
-            made[name] = UtilityRow((groups or {}).get(name, name), None, offline)
+            group, busy = (groups or {}).get(name, name), (used or {}).get(name, {})
+            made[name] = UtilityRow(group, None, offline, busy)
         return cls(kind, tuple(columns), made)
 
-    def known_to(self, type_: WorkloadType | None) -> Matrix | None:
+    def rows_for(self, type_: WorkloadType | None) -> dict[str, UtilityRow]:
         """The measured rows that a workload of a type (``None`` = any) is classified by.
 
-        Those of its type, where they are enough; ``None`` where there is no row at all.
+        Those of its type, where they are enough.
         """
         rows = {name: row for name, row in self.rows.items() if row.measured}
         alike = {name: row for name, row in rows.items() if row.type in (None, type_)}
         # A row of few entries tells too little to do without the others.
         well = {r.group for r in alike.values() if 2 * len(r.measured) >= len(self.columns)}
-        if type_ is not None and len(well) >= MIN_PROGRAMS:
-            rows = alike
+        return alike if type_ is not None and len(well) >= MIN_PROGRAMS else rows
+
+    def known_to(self, type_: WorkloadType | None) -> Matrix | None:
+        """``rows_for`` as a matrix; ``None`` where there is no row at all."""
+        rows = self.rows_for(type_)
         if not rows:
             return None
         values = np.full((len(rows), len(self.columns)), np.nan)

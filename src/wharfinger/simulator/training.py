@@ -53,12 +53,18 @@ class TrainingSet:
 
     def _matrices(self, campaign: Campaign) -> dict[Aspect, UtilityMatrix]:
         rows: dict[Aspect, dict[str, dict[str, Entry]]] = {}
+        used: dict[str, dict[str, float]] = {}
         for name in self._setup.training:
             measured = campaign.measure(name, self.sources)
             if measured is not None:
                 for kind, row in self._rows(measured).items():
                     rows.setdefault(kind, {})[name] = row
-        made = {kind: UtilityMatrix.of(kind, entries) for kind, entries in rows.items()}
+                busy = measured.performance.get(Quantity.CPU, {}).items()
+                used[name] = {Configuration(cpu).name: e.value for cpu, e in busy}
+        made = {
+            kind: UtilityMatrix.of(kind, entries, used=used if kind is Aspect.SCALE_UP else None)
+            for kind, entries in rows.items()
+        }
         return {kind: matrix for kind, matrix in made.items() if matrix.columns}
 
     def _rows(self, measured: Measurements) -> dict[Aspect, dict[str, Entry]]:

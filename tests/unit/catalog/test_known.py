@@ -41,7 +41,9 @@ def made() -> KnownPrograms:
                 },
                 {INTEGER: Entry(12.5)},
             ),
-            KnownProgram("three", "two", {rate: {250: Entry(7.0)}}),
+            KnownProgram(
+                "three", "two", {rate: {250: Entry(7.0)}, Quantity.CPU: {250: Entry(0.24, 0.05)}}
+            ),
         ),
         MACHINE,
     )

@@ -268,7 +268,25 @@ def test_where_sizes_are_chosen_what_is_stated_is_run_and_another() -> None:
     )
     assert joint is not None
     assert joint.plan is not None
-    assert sizes(unstated, view(4000, 4000)) == joint.plan.cpu_millicpus
+    reference, largest, *others = sizes(unstated, view(4000, 4000))
+    assert ((reference, *others), largest) == (joint.plan.cpu_millicpus, 4000)
+
+
+def test_where_no_cpu_is_stated_all_that_is_free_is_measured_too() -> None:
+    unstated = replace(TARGETED, reservation=replace(TARGETED.reservation, elastic_cpu=True))
+
+    def sizes(job: Workload, seen: View) -> tuple[int, ...]:
+        found = PLANNER.plan(Request(job), seen)
+        assert found is not None
+        assert found.plan is not None
+        return found.plan.cpu_millicpus
+
+    assert max(sizes(TARGETED, view(4000))) <= 2000
+    reference, *others = sizes(unstated, view(4000))
+    assert reference <= 2000  # At which sources are injected: half of the server is for them.
+    assert max(others) == 4000
+    beside = replace(view(4000), residents=np.array([1]))
+    assert max(sizes(unstated, beside)) <= 2000
 
 
 def test_a_second_size_runs_at_the_same_time_where_a_like_server_has_room() -> None:

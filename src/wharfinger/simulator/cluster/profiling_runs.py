@@ -509,6 +509,6 @@ def _work_quantity(job: Job) -> Quantity:
 
 def _performance(run: SimulatedRun) -> dict[Quantity, float]:
     if run.job.load is None:
-        return {Quantity.RATE: _mean_rate(run)}
+        return {Quantity.RATE: _mean_rate(run), Quantity.CPU: run.used_cpus}
     latency = service_values(run)[Quantity.LATENCY]
     return {Quantity.THROUGHPUT: run.rate, Quantity.LATENCY: latency, Quantity.CPU: run.used_cpus}
