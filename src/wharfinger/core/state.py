@@ -8,7 +8,13 @@ from enum import StrEnum
 from typing import Any
 
 from wharfinger.core.lifecycle import ENDED, ON_SERVER, Phase
-from wharfinger.core.tracking import LevelChange, LevelTracking, ProbeState, TargetTracking
+from wharfinger.core.tracking import (
+    DemandTracking,
+    LevelChange,
+    LevelTracking,
+    ProbeState,
+    TargetTracking,
+)
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Prediction, ReasonCode
 from wharfinger.model.performance import MAX_NORMALIZED, Performance, Quantity
@@ -149,6 +155,7 @@ class WorkloadRecord:
         retry_at: When its placement is tried again; ``None`` = whenever there may be room.
         revoking: Its user wants it stopped.
         ended_order: When it ended, by a clock that is never set back.
+        demand: The load that is offered to it; ``None`` = that is not measured.
         rank: Its place among those of its priority, before the order of arrival: in its queue, and
             before that among those that wait for room to be profiled.
         reason: Stable word for why it is where it is; ``message`` says it for people.
@@ -262,6 +269,7 @@ class WorkloadRecord:
     left_level: LevelChange | None = None
     probe: ProbeState | None = None
     rank: float = 0.0
+    demand: DemandTracking | None = None
 
     @property
     def name(self) -> str:
