@@ -35,7 +35,10 @@ SERVICES = {
         "redis",
     ),
 }
-REPORT = r"throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)"
+REPORT = (
+    r"(?:offered=(?P<offered>[0-9.]+) )?"
+    r"throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)"
+)
 PROGRESS = r"done=([0-9.]+)"
 
 

@@ -108,7 +108,10 @@ class Program:
         )
 
 
-LOAD_REPORT = r"throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)"
+LOAD_REPORT = (
+    r"(?:offered=(?P<offered>[0-9.]+) )?"
+    r"throughput=(?P<throughput>[0-9.]+) latency_ms=(?P<latency_ms>[0-9.]+)"
+)
 """A line of ``wharfinger.catalog.programs.load``."""
 
 

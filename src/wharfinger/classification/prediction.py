@@ -77,15 +77,18 @@ def parts_of(
     classification: Classification,
     waited_seconds: float,
     quota_period_seconds: float = 0.0,
+    offered_per_second: float | None = None,
 ) -> list[TargetPart]:
     """The parts of its target that are classified, so long after it was submitted.
 
     ``quota_period_seconds`` is the shortest of the quotas of CPU time where it runs; 0 = none.
+    ``offered_per_second`` is the load at which a service is to keep its bound; ``None`` = that of
+    its target, or of its profile.
     """
     target, curves = workload.target, classification.curves
     if target is None:
         return []
-    parts = list(_service_parts(classification, target, quota_period_seconds))
+    parts = list(_service_parts(classification, target, quota_period_seconds, offered_per_second))
     throughput, rate = curves.get(Quantity.THROUGHPUT), curves.get(Quantity.RATE)
     latency = None if parts else curves.get(Quantity.LATENCY)
     if not parts and throughput and target.throughput_per_second:
@@ -106,7 +109,10 @@ def parts_of(
 
 @by_identity(maxsize=KEPT)
 def _service_parts(
-    classification: Classification, target: Target, quota_period_seconds: float
+    classification: Classification,
+    target: Target,
+    quota_period_seconds: float,
+    offered_per_second: float | None,
 ) -> Sequence[TargetPart]:
     """Of a service with a latency bound: the load that it holds there, over the load; or empty.
 
@@ -114,17 +120,18 @@ def _service_parts(
     """
     curves, was_seconds = classification.curves, classification.held_below_seconds
     held, could = curves.get(Quantity.HELD), curves.get(Quantity.THROUGHPUT)
-    asked = target.throughput_per_second or classification.asked_per_second
+    stated = target.throughput_per_second or classification.asked_per_second
+    asked = offered_per_second or stated
     if not (held and could and was_seconds and asked and target.latency):
         return []
-    if classification.saturating:
+    if classification.saturating and offered_per_second is None:
         return []
     bound = target.latency.below_seconds
     held = at_bound(held, could, was_seconds, bound)
     under = latency_under(asked, held, could, bound)
     if quota_period_seconds > 0:
         idle = classification.idle_latency_seconds
-        if idle is not None:
+        if idle is not None and offered_per_second is None:
             # More may be asked than the target states, and the bound is to be kept then, too.
             asked = max(asked, classification.asked_per_second or 0.0)
         throttling = Throttling(could, target.latency.percentile, quota_period_seconds)

@@ -160,7 +160,7 @@ def _forget_performance(cluster: ClusterState, record: WorkloadRecord) -> None:
     What it used of memory and does to others stays. It is classified again once it was observed.
     """
     record.observed, record.performance, record.tracking = {}, None, None
-    record.level, record.left_level = None, None
+    record.level, record.left_level, record.demand = None, None, None
     record.reclassifying = False
     if record.measurements is not None:
         record.measurements = replace(record.measurements, performance={}, further={})
@@ -479,7 +479,7 @@ def _track(record: WorkloadRecord, sample: Tracked) -> None:
     violated = record.tracking is not None and record.tracking.status < 0
     tracking = record.tracking = sample.tracking
     _notice_change(record, sample.level)
-    record.level = sample.level
+    record.level, record.demand = sample.level, sample.demand
     for seen in sample.observations:
         entries = record.observed.setdefault(seen.quantity, {})
         entries.pop(seen.cpu_millicpus, None)

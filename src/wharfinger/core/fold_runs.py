@@ -113,7 +113,7 @@ def _started(cluster: ClusterState, time: float, event: ev.WorkloadStarted) -> N
         record.started_at = _when(event.started_at, record.submitted_at, time)
         record.handle, record.performance, record.tracking = event.handle, None, None
         record.adjusted_at, record.excluded = None, ()
-        record.level, record.probe = None, None
+        record.level, record.probe, record.demand = None, None, None
         is_service = record.workload.type is WorkloadType.LATENCY_CRITICAL
         if not (is_service or cluster.state.capabilities.keeps_work):
             record.left_level = None  # It is in its first phase again.

@@ -10,6 +10,7 @@ from typing import Any
 from wharfinger.core.lifecycle import ENDED, ON_SERVER, Phase
 from wharfinger.core.tracking import (
     CopiesState,
+    DemandTracking,
     LevelChange,
     LevelTracking,
     ProbeState,
@@ -155,6 +156,7 @@ class WorkloadRecord:
         retry_at: When its placement is tried again; ``None`` = whenever there may be room.
         revoking: Its user wants it stopped.
         ended_order: When it ended, by a clock that is never set back.
+        demand: The load that is offered to it; ``None`` = that is not measured.
         rank: Its place among those of its priority, before the order of arrival: in its queue, and
             before that among those that wait for room to be profiled.
         reason: Stable word for why it is where it is; ``message`` says it for people.
@@ -272,6 +274,7 @@ class WorkloadRecord:
     rank: float = 0.0
     profiled_beside: bool = False
     copies: CopiesState | None = None
+    demand: DemandTracking | None = None
 
     @property
     def name(self) -> str:

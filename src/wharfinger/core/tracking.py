@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from math import exp
+from statistics import fmean
 
 from wharfinger.model.allocation import Placement
 from wharfinger.model.interference import SharedResource
@@ -80,6 +82,28 @@ class LevelChange:
 
     at: float
     shift: float
+
+
+@dataclass(frozen=True, slots=True)
+class DemandTracking:
+    """The load that is offered to a service, and what of its capacity it holds at its bound.
+
+    Attributes:
+        level: Of requests offered per second, as logarithms; ``cpu_millicpus`` says nothing.
+        held_share: Requests per second that it answers within the bound of its target, over those
+            that keep its CPU busy; ``None`` = unknown.
+        newest: The newest measurement of the load, as a logarithm.
+    """
+
+    level: LevelTracking
+    held_share: float | None = None
+    newest: float = 0.0
+
+    @property
+    def offered_per_second(self) -> float:
+        """The load: its level, or what it seems to rise to now."""
+        away = fmean(self.level.away) if self.level.away else self.level.mean
+        return exp(max(self.level.mean, away))
 
 
 class ProbeCause(StrEnum):
@@ -163,6 +187,7 @@ class Tracked:
         observations: Performance under its present allocation.
         follow_up: This measurement shows the effect of the newest adjustment.
         level: ``None`` = its own level is unknown as yet.
+        demand: ``None`` = what is offered to it is not measured.
     """
 
     name: str
@@ -170,8 +195,9 @@ class Tracked:
     observations: tuple[Observation, ...] = ()
     follow_up: bool = False
     level: LevelTracking | None = None
+    demand: DemandTracking | None = None
 
     @property
     def says_something(self) -> bool:
         """Whether it is worth logging."""
-        return bool(self.tracking or self.observations or self.level)
+        return bool(self.tracking or self.observations or self.level or self.demand)

@@ -23,7 +23,7 @@ SETTLE_SECONDS = 5.0
 MAX_SCORE = 3.0
 """Performance over target is drawn and compared up to here."""
 ACHIEVED = ("completion_seconds", "throughput_per_second", "latency_seconds", "rate_per_second")
-LINE = re.compile(r"second=([0-9]+) throughput=([0-9.]+) latency_ms=([0-9.]+)")
+LINE = re.compile(r"second=([0-9]+) (?:offered=[0-9.]+ )?throughput=([0-9.]+) latency_ms=([0-9.]+)")
 
 
 class ClientSecond(NamedTuple):

@@ -49,7 +49,7 @@ def _unseen(workload: Workload) -> _Warnings:
     unknown = "no measure tells it, so it is unknown whether it is kept; name a group of the regex"
     if target.latency is not None and "latency" not in seen:
         yield "spec.target.latency", f"{unknown}, e.g. (?P<latency_ms>[0-9.]+)"
-    if target.throughput_per_second is not None and seen == {"latency"}:
+    if target.throughput_per_second is not None and seen <= {"latency", "offered"}:
         yield "spec.target.throughput", f"{unknown}, e.g. (?P<throughput>[0-9.]+)"
 
 

@@ -191,7 +191,8 @@ MEASURE = Section(
             {
                 "regex": kinds.REGEX(
                     "Searched in each line; its first group is a number, or its groups are named "
-                    "`done`, `rate`, `throughput`, `latency_s`, `latency_ms`, `latency_us`.",
+                    "`done`, `rate`, `throughput`, `offered`, `latency_s`, `latency_ms` or "
+                    "`latency_us`.",
                     "progress_regex",
                     required=True,
                 ),

@@ -29,6 +29,8 @@ class Quantity(StrEnum):
 
     THROUGHPUT = "throughput_per_second"
     """Queries or operations a service answers."""
+    OFFERED = "offered_per_second"
+    """Those that clients send it, answered or not."""
     LATENCY = "latency_seconds"
     """The percentile that the target bounds."""
     HELD = "held_throughput_per_second"

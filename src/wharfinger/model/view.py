@@ -198,6 +198,8 @@ class OffTarget:
             calls for more CPU, also before its target is missed; ``None`` = it does not.
         unused_from: Thousandths of a CPU of which it uses no more, although it was given more
             lately, or was until that was taken back; ``None`` = nothing of the kind.
+        offered_per_second: The load for which it is sized, of which it holds ``normalized`` at its
+            bound; ``None`` = it is sized by how it does.
     """
 
     normalized: float
@@ -206,6 +208,7 @@ class OffTarget:
     estimated: bool = False
     throttled: float | None = None
     unused_from: int | None = None
+    offered_per_second: float | None = None
 
     @property
     def lacks(self) -> bool:

@@ -199,6 +199,7 @@ NAMED_NUMBERS = {
     "done": ("done", 1.0),
     "rate": ("rate", 1.0),
     "throughput": ("throughput", 1.0),
+    "offered": ("offered", 1.0),
     "latency_s": ("latency", 1.0),
     "latency_ms": ("latency", 1e-3),
     "latency_us": ("latency", 1e-6),

@@ -10,6 +10,8 @@ from math import exp, log
 HALF_LIFE_SECONDS = 5.0
 """Three quarters of a step show after twice as long."""
 LATENCY_HALF_LIFE_SECONDS = 2.0
+OFFERED_HALF_LIFE_SECONDS = 0.1
+"""Nearly none: a step of load must show at once. Its noise is told from it by who reads it."""
 STALE_SECONDS = 15.0
 """After so long without news there is no signal; slow reporters have three of their own gaps."""
 STALE_GAPS = 3.0
@@ -43,6 +45,11 @@ class Level:
     def of_latency(cls) -> "Level":
         """The level of a latency."""
         return cls(LATENCY_HALF_LIFE_SECONDS, geometric=True)
+
+    @classmethod
+    def of_offered(cls) -> "Level":
+        """The level of the load that is offered."""
+        return cls(OFFERED_HALF_LIFE_SECONDS)
 
     @property
     def value(self) -> float:

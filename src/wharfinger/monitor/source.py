@@ -19,7 +19,12 @@ BUFFERED = "if it buffers its output, run it under stdbuf -oL"
 _QUANTITIES = {
     "rate": Quantity.RATE,
     "throughput": Quantity.THROUGHPUT,
+    "offered": Quantity.OFFERED,
     "latency": Quantity.LATENCY,
+}
+_LEVELS: dict[Quantity, Callable[[], Level]] = {
+    Quantity.LATENCY: Level.of_latency,
+    Quantity.OFFERED: Level.of_offered,
 }
 
 
@@ -30,7 +35,8 @@ class ReaderError(Exception):
 class ReadingSource:
     """What one reader has said, smoothed; ``trouble`` is why it reads nothing now.
 
-    ``has_lines``: it has read lines, whether or not they match.
+    ``has_lines``: it has read lines, whether or not they match. ``tells_offered``: it has said
+    what load is offered, or tried to.
     """
 
     def __init__(self, name: str, spec: WatchSpec, hear: Hear | None = None) -> None:
@@ -40,6 +46,7 @@ class ReadingSource:
         self.done = Counter()
         self.trouble = ""
         self.has_lines = False
+        self.tells_offered = False
         self._spec = spec
 
     def forget(self) -> None:
@@ -58,9 +65,12 @@ class ReadingSource:
             self.trouble = ""
         for name, value in numbers.items():
             plain = ("done" if is_counter else "", 1.0)
+            self.tells_offered |= name == "offered"
             word, scale = plain if name == NUMBER else NAMED_NUMBERS[name]
             if word == "done" and value < 0:
                 self.trouble = f"{self.name}: {value:g} is no work done so far; {self._mend}"
+            elif word == "offered" and value < 0:
+                self.trouble = f"{self.name}: {value:g} is no load; name what clients send offered"
             elif word == "done":
                 self.done.observe(now, value)
                 self.levels[self._counted] = self.done.rate
@@ -71,8 +81,7 @@ class ReadingSource:
     def observe_level(self, quantity: Quantity, now: float, value: float) -> None:
         """Take in a number that is a performance."""
         if quantity not in self.levels:
-            is_latency = quantity is Quantity.LATENCY
-            self.levels[quantity] = Level.of_latency() if is_latency else Level()
+            self.levels[quantity] = _LEVELS.get(quantity, Level)()
         self.levels[quantity].observe(now, value)
         self._tell(quantity, now, value, counts=False)
 

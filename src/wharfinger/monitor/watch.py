@@ -34,6 +34,8 @@ from wharfinger.monitor.streams import FileStream, LoadStream, OutputStream
 
 MISSING_REPORT_SECONDS = 1.0
 """Between two reports of a workload that misses its target."""
+RISE = 1.2
+"""Of the load that is offered, since it was reported last: from there on it is news."""
 BUSY_CPUS, BUSY_SECONDS = 0.05, 1.0
 """CPUs that a program keeps busy, or a load generator's CPU time, to wonder why it is silent."""
 
@@ -54,6 +56,7 @@ class Watch:
         self.first_reported = False
         self.missing_reported = False
         self.reported_at = clock()
+        self.offered_reported: float | None = None
         self.due = clock()
         self.health = Health(spec, clock)
         self._began = clock()
@@ -215,19 +218,32 @@ class Watch:
     def is_news(self) -> bool:
         """Whether to report before the next report of all.
 
-        News is the first number, a target missed from now on or kept again, and the time between.
+        News is the first number, a target missed from now on or kept again, and the time between;
+        and a load that has risen.
         """
         if not self.first_reported:
             return self.has_number
         missing = self.misses()
         is_due = self._clock() - self.reported_at >= MISSING_REPORT_SECONDS
-        return missing != self.missing_reported or (missing and is_due)
+        return missing != self.missing_reported or (is_due and (missing or self._has_risen))
 
     def note_report(self) -> None:
         """Note that it has been reported to the manager."""
         self.first_reported = self.first_reported or self.has_number
         self.missing_reported = self.misses()
+        self.offered_reported = self._offered
         self.reported_at = self._clock()
+
+    @property
+    def _offered(self) -> float | None:
+        """What is offered now; ``None`` = nothing tells it."""
+        levels = (source.levels.get(Quantity.OFFERED) for source, _ in self._readers)
+        return next((level.value for level in levels if level and level.seen_at is not None), None)
+
+    @property
+    def _has_risen(self) -> bool:
+        offered, before = self._offered, self.offered_reported
+        return bool(offered and before is not None and offered > RISE * before)
 
     def misses(self) -> bool:
         """Whether its own metrics are beyond a limit."""
@@ -273,7 +289,10 @@ class Watch:
         now = self._clock()
         readings = self._proxies.readings(now) | self._readings(now)
         silent = {}
-        for quantity in self.spec.wanted or ((self.spec.main,) if self.spec.measured else ()):
+        wanted = self.spec.wanted or ((self.spec.main,) if self.spec.measured else ())
+        if any(source.tells_offered for source, _ in self._readers):
+            wanted = (*wanted, Quantity.OFFERED)
+        for quantity in wanted:
             if quantity not in readings:
                 stands_in = not self.health.why_not_ready
                 estimate = self._proxies.stand_in(quantity) if stands_in else None

@@ -5,7 +5,9 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wharfinger.catalog.listing import LOAD_REPORT
 from wharfinger.catalog.programs.load import LoadSchedule, LoadWindow, percentile
+from wharfinger.monitor.patterns import LinePattern
 
 
 def times(schedule, until):
@@ -32,6 +34,14 @@ def test_what_is_stalled_counts_although_it_has_not_ended():
     window.add(0.5, 0.01, succeeded=True)
     window.forget(10.0)
     assert window.latencies([4.0, 1.0]) == [4.0]
+
+
+def test_its_report_is_read_with_and_without_what_is_offered():
+    line = "throughput=200.0 latency_ms=9.31 p50_ms=3.10"
+    pattern = LinePattern(LOAD_REPORT)
+    answered = {"throughput": 200.0, "latency_ms": 9.31}
+    assert pattern.newest([f"second=12 {line}"]) == answered
+    assert pattern.newest([f"second=12 offered=210.5 {line}"]) == {"offered": 210.5, **answered}
 
 
 @given(

@@ -15,11 +15,11 @@ LINE = r"throughput=(?P<throughput>\S+) latency_ms=(?P<latency_ms>\S+)"
 class Told:
     """A watch that reads a file, with a clock of its own."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, regex: str = LINE) -> None:
         self.path, self.now = path, 0.0
         path.touch()
         limits = {Quantity.THROUGHPUT: 90.0, Quantity.LATENCY: 0.1}
-        spec = WatchSpec("k", "/", load_file=str(path), load_regex=LINE, limits=limits)
+        spec = WatchSpec("k", "/", load_file=str(path), load_regex=regex, limits=limits)
         self.watch = Watch(spec, clock=lambda: self.now)
 
     def says(self, line: str) -> bool:
@@ -55,6 +55,30 @@ def test_a_target_that_is_left_is_told_at_once_and_followed_until_it_is_kept(
     after = [told.says(KEPT) for _ in range(40)]
     assert any(after)
     assert not any(after[20:]), "kept, and said so"
+
+
+def test_a_load_that_rises_is_told_at_once(tmp_path: Path):
+    told = Told(tmp_path / "lines", rf"offered=(?P<offered>\S+) {LINE}")
+    assert told.says(f"offered=100 {KEPT}"), "the first number"
+    assert not any(told.says(f"offered={load} {KEPT}") for load in (110, 95, 100, 115, 60, 100))
+    assert told.says(f"offered=210 {KEPT}")
+    assert not any(told.says(f"offered={load} {KEPT}") for load in (210, 215, 90))
+    offered = told.watch.report().readings[Quantity.OFFERED]
+    assert offered.value == pytest.approx(90, rel=0.01), "unsmoothed"
+
+
+def test_a_load_that_is_negative_or_stops_to_be_told_has_a_reason(tmp_path: Path):
+    told = Told(tmp_path / "lines", rf"offered=(?P<offered>\S+) {LINE}")
+    told.says(f"offered=-3 {KEPT}")
+    assert (
+        told.watch.report()
+        .silent[Quantity.OFFERED]
+        .reason.endswith("-3 is no load; name what clients send offered")
+    )
+    told.says(f"offered=100 {KEPT}")
+    assert Quantity.OFFERED not in told.watch.report().silent
+    told.now += 60.0
+    assert "nothing new" in told.watch.report().silent[Quantity.OFFERED].reason
 
 
 def test_limits_are_the_targets_with_their_tolerance():

@@ -600,6 +600,13 @@ def test_whole_cpus_are_given_whole_or_refused() -> None:
     assert refusal.decision.reason is ReasonCode.NO_ROOM
 
 
+def test_a_load_that_has_risen_is_sized_for_though_the_cpu_is_idle_as_yet() -> None:
+    what = known()
+    idle = OffTarget(0.8, 0.0, 0.1)
+    assert isinstance(resize(idle, 1000, what), Refuse)
+    assert cpu_of(resize(replace(idle, offered_per_second=90.0), 1000, what)) >= 1375
+
+
 def test_an_engine_that_cannot_resize_is_not_asked_to() -> None:
     refusal = resize(OffTarget(0.8, 10, None), 1000, known(), resize=False)
     assert isinstance(refusal, Refuse)

@@ -8,7 +8,10 @@ its next request as soon as it is answered; that finds how much a service can do
 Each second (``--every``) one line reports the last ``--window`` seconds; ``latency_ms`` is at
 ``--percentile``. ``catalog.listing.LOAD_REPORT`` is its pattern for ``spec.measure.load``:
 
-    second=12 throughput=200.0 latency_ms=9.31 p50_ms=3.10 p99_ms=14.20 failed=0 waiting=0
+    second=12 offered=200.0 throughput=200.0 latency_ms=9.3 p50_ms=3.1 p99_ms=14 failed=0 waiting=0
+
+``offered`` are the requests that were due since the last report, per second. A closed loop offers
+what is answered, and does not tell it.
 """
 
 import argparse
@@ -235,6 +238,8 @@ class Generator:
         self._waiting: deque[float] = deque()
         self._tasks: set[asyncio.Future[None]] = set()
         self._number = 0
+        self._due = 0
+        self._reported_at = 0.0
         self._connected_at = self._next = 0.0
         # Second 0 on the loop's clock.
         behind = max(0.0, time.time() - options.epoch) if options.epoch else 0.0
@@ -245,7 +250,7 @@ class Generator:
         every, end = self._options.every, self._options.seconds
         many = range(self._options.connections)
         await asyncio.gather(*(self._connect(patient=True) for _ in many))
-        self._connected_at = self._next = self._now()
+        self._connected_at = self._next = self._reported_at = self._now()
         if self._schedule is None:
             for client in list(self._idle):
                 self._send(client, self._now())
@@ -267,6 +272,7 @@ class Generator:
         upcoming: float | None = self._next
         while upcoming is not None and upcoming <= now:
             self._waiting.append(upcoming)
+            self._due += 1
             share = self._random.expovariate(1.0) if self._options.poisson else 1.0
             upcoming = schedule.after(upcoming, share)
         if upcoming is not None:
@@ -340,13 +346,19 @@ class Generator:
             for percent in (self._options.percentile, 50.0, 99.0)
         )
         line = (
-            f"second={now:.0f} throughput={succeeded / span:.1f} latency_ms={chosen:.2f} "
-            f"p50_ms={median:.2f} p99_ms={high:.2f} failed={failed} waiting={len(self._waiting)}"
+            f"second={now:.0f} {self._offered(now)}throughput={succeeded / span:.1f} "
+            f"latency_ms={chosen:.2f} p50_ms={median:.2f} p99_ms={high:.2f} failed={failed} "
+            f"waiting={len(self._waiting)}"
         )
         print(line, flush=True)
         if self._options.log is not None:
             with self._options.log.open("a") as log:
                 log.write(line + "\n")
+
+    def _offered(self, now: float) -> str:
+        seconds, due = now - self._reported_at, self._due
+        self._reported_at, self._due = now, 0
+        return "" if self._schedule is None or seconds <= 0 else f"offered={due / seconds:.1f} "
 
 
 def _step(text: str) -> tuple[float, float]:

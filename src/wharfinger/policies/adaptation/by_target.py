@@ -39,6 +39,7 @@ from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.units import cpu_number
 from wharfinger.model.view import ALL_REASONS, OffTarget
 from wharfinger.model.workload import Adapt, WorkloadType
+from wharfinger.policies.adaptation.demand import Demand, sized_by
 from wharfinger.policies.adaptation.elastic import Elastic
 from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.levels import level_of
@@ -66,14 +67,17 @@ class ByTarget:
     def __init__(self, settings: TargetSettings | None = None) -> None:
         self.settings = settings or TargetSettings()
         self._slack = Slack(self.settings)
+        self._demand = Demand(self.settings.demand)
         self._learning = Learning(self.settings)
         self._phases = Phases(self.settings.phases, self._learning)
         self._elastic = Elastic(self.settings.elastic, self.settings.adjustments_per_minute // 2)
 
     def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
         """How it stands to its target, and what it teaches about its present allocation."""
+        demand = self._demand.tracking(record, now, self.settings.settling_seconds)
         if record.probe is not None and record.probe.lowers:
-            return Tracked(record.name, record.tracking, level=record.level)
+            # Sources lower its performance, not what is offered to it.
+            return Tracked(record.name, record.tracking, level=record.level, demand=demand)
         tracking = self._slack.tracking(record)
         is_running = tracking is not None and record.phase is Phase.RUNNING
         follow_up = is_running and any(
@@ -82,7 +86,7 @@ class ByTarget:
         )
         seen = self._learning.observations(record, now, slowdown)
         level = level_of(record, now, self.settings.phases.level, slowdown)
-        return Tracked(record.name, tracking, tuple(seen), follow_up, level)
+        return Tracked(record.name, tracking, tuple(seen), follow_up, level, demand)
 
     def measured(self, record: WorkloadRecord, platform: str = "") -> Measurements | None:
         """Its profiling, at the level at which it ran."""
@@ -118,7 +122,12 @@ class ByTarget:
         yield from self._phases.follow(now, event, cluster)
         for record in self._affected(event, cluster):
             is_probed = record.probe is not None and record.probe.lowers
-            if record.phase is Phase.RUNNING and not record.revoking and not is_probed:
+            if record.phase is not Phase.RUNNING or record.revoking:
+                continue
+            risen = self._risen(record, cluster, now)
+            if risen is not None:
+                yield from self._follow_off(now, record, risen, cluster)
+            elif not is_probed:
                 yield from self._follow(now, record, cluster)
         yield from self._elastic.follow(now, _measured_in(event, cluster), cluster)
 
@@ -139,10 +148,15 @@ class ByTarget:
             yield Reclassify(record.name, self._learning.corrected(record, platform), decision)
         if record.workload.adapt is Adapt.OFF:
             return
-        off = self._slack.off_target(record, cluster.state, now)
+        off = self._off_target(record, cluster, now)
         if off is None:
             yield from self._try_second(now, record, cluster)
             return
+        yield from self._follow_off(now, record, off, cluster)
+
+    def _follow_off(
+        self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
+    ) -> Remedies:
         # What the engine could not do once, neighbors may mend.
         if off.normalized < 1 and record.reason == "resize-failed":
             acted = yield from self._relieve(now, record, off, cluster)
@@ -153,8 +167,26 @@ class ByTarget:
             return  # What they give is there once they have been resized.
         verdict = _sized(now, record, cluster, off)
         yield from _carried_out(record, verdict)
-        if isinstance(verdict, Refuse) and off.normalized < 1:
+        # Where its load has only risen as yet, no neighbor is slowed or moved for it.
+        if isinstance(verdict, Refuse) and off.normalized < 1 and is_violated(record):
             yield from self._relieve(now, record, off, cluster)
+
+    def _risen(self, record: WorkloadRecord, cluster: Residents, now: float) -> OffTarget | None:
+        """How far a load that has just risen is beyond what it holds; ``None`` = it is not."""
+        if self._slack.is_limit_reached(cluster.state, now):
+            return None
+        return self._demand.short(record, now)
+
+    def _off_target(
+        self, record: WorkloadRecord, cluster: Residents, now: float
+    ) -> OffTarget | None:
+        """How far it is off its target, where that has lasted for long enough."""
+        off = self._slack.off_target(record, cluster.state, now)
+        if off is None:
+            return None
+        sized = sized_by(off, self._demand.held(record), record)
+        # What the load takes is not given back.
+        return sized if off.lacks or sized.normalized > self.settings.spare else None
 
     def _others_give(
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
@@ -166,7 +198,7 @@ class ByTarget:
         short = lacking(here, off, cluster.view())
         given = 0
         for other in cluster.neighbors(record):
-            more = self._slack.can_give(other, now) if given < short else None
+            more = self._can_give(other, now) if given < short else None
             if more is None or self._slack.is_limit_reached(cluster.state, now):
                 continue
             verdict = _sized(now, other, cluster, more)
@@ -174,11 +206,20 @@ class ByTarget:
                 for sign, placements in ((1, other.placements), (-1, verdict.placements)):
                     on_server = (p for p in placements if p.server == here.server)
                     given += sign * sum(p.allocation.cpu_millicpus for p in on_server)
-                message = f"{record.name} violates its target and lacks room: "
+                violates = "violates its target and " if is_violated(record) else ""
+                message = f"{record.name} {violates}lacks room: "
                 message += verdict.decision.message
                 decision = replace(verdict.decision, message=message)
                 yield Resize(other.name, verdict.placements, decision)
         return given > 0
+
+    def _can_give(self, record: WorkloadRecord, now: float) -> OffTarget | None:
+        """How far above its target a neighbor is, and above what is offered to it."""
+        off = self._slack.can_give(record, now)
+        if off is None:
+            return None
+        off = sized_by(off, self._demand.held(record), record)
+        return off if off.normalized >= self.settings.gives else None
 
     def _try_second(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
         """Profiling live: one that was never profiled runs at another allocation for a while."""

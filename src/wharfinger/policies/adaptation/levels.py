@@ -75,7 +75,7 @@ def _level_of(
         least, most = _by_cpu(record, quantity, before)
         expected += min(max(log(seen) - expected, least), most)
         return _compared(replace(before, doubt=doubt), log(seen), expected, now, settings, cpu)
-    return _after(before, log(seen), now, settings)
+    return with_measurement(before, log(seen), now, settings)
 
 
 def is_unsettled(record: WorkloadRecord, now: float, settings: LevelSettings) -> bool:
@@ -128,7 +128,10 @@ def _compared(
     return replace(there, changed_at=now, changes_since=now, shift=seen - expected)
 
 
-def _after(level: LevelTracking, seen: float, now: float, settings: LevelSettings) -> LevelTracking:
+def with_measurement(
+    level: LevelTracking, seen: float, now: float, settings: LevelSettings
+) -> LevelTracking:
+    """After one more measurement, a logarithm: at its level, or found at another."""
     error = level.noise * sqrt(1 + 1 / level.samples)
     if level.samples < settings.warm_up:
         return _with(level, seen, settings)

@@ -22,6 +22,7 @@ from wharfinger.model.performance import (
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.view import OffTarget
 from wharfinger.model.workload import Adapt, Target
+from wharfinger.policies.adaptation.demand_settings import DemandSettings
 from wharfinger.policies.adaptation.elastic import ElasticSettings
 from wharfinger.policies.adaptation.phase_settings import PhaseSettings
 from wharfinger.policies.placement.resizing import BUSY
@@ -63,6 +64,7 @@ class TargetSettings:
         busy: Share of its CPU below whose use more CPU does not help a workload.
         elastic: Of allocations that nobody stated.
         phases: How those are found that enter another phase.
+        demand: When a service is sized for the load that is offered.
         used_share: Of added CPU, the share that must be used, else it is taken back.
         untried_seconds: How long no CPU is added after that.
         extrapolated: Share of its throughput target from which a service's use of CPU tells what it
@@ -96,6 +98,7 @@ class TargetSettings:
     busy: float = BUSY
     elastic: ElasticSettings = field(default_factory=ElasticSettings)
     phases: PhaseSettings = field(default_factory=PhaseSettings)
+    demand: DemandSettings = field(default_factory=DemandSettings)
     used_share: float = 0.1
     untried_seconds: float = 600.0
     extrapolated: float = 0.5

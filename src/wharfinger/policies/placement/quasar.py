@@ -131,15 +131,25 @@ def _zone_of(request: Request, view: View) -> NDArray[np.int64] | None:
     return view.zone if request.workload.scale.spread is Spread.ZONE else None
 
 
-def _curves(request: Request, view: View) -> list[TargetPart]:
-    """Of its target, or what is known of its shape; empty = nothing is classified."""
-    classification, period = request.classification, view.capabilities.quota_period_seconds
+def _curves(request: Request, off: OffTarget, view: View) -> list[TargetPart]:
+    """How its performance over its target goes by CPU, as far as that is classified."""
+    classification = request.classification
     if classification is None:
         return []
-    parts = parts_of(request.workload, classification, request.waited_seconds, period)
+    waited, period = request.waited_seconds, view.capabilities.quota_period_seconds
+    offered = off.offered_per_second
+    parts = parts_of(request.workload, classification, waited, period, offered)
     if not parts and classification.shape is not None:
-        parts = [TargetPart(classification.shape, 1.0)]
+        return [TargetPart(classification.shape, 1.0)]
     return parts
+
+
+def _cpu(placements: tuple[Placement, ...]) -> int:
+    return sum(placement.allocation.cpu_millicpus for placement in placements)
+
+
+def _servers(count: int) -> str:
+    return "1 server" if count == 1 else f"{count} servers"
 
 
 def _after_growth(
@@ -149,9 +159,7 @@ def _after_growth(
     off: OffTarget,
 ) -> float:
     """Performance over target with another allocation on the same servers."""
-    share = sum(p.allocation.cpu_millicpus for p in after) / sum(
-        p.allocation.cpu_millicpus for p in before
-    )
+    share = _cpu(after) / _cpu(before)
     if not parts:
         return off.normalized * share
     held = before[0].allocation.cpu_millicpus
@@ -177,6 +185,8 @@ SAME_GAIN = 0.01
 """Expected targets by which servers are told apart; among others CPUs decide."""
 LOST = 0.5
 """Targets of residents that may be lost for a newcomer in expectation: more likely than not."""
+WORTHWHILE = 0.5
+"""Of the CPU that is added in place, what it must add of performance, where servers come, too."""
 LEAST_DIFFERENCE = 1e-4
 """Of the scores of an empty and of a full server that are as good as the other."""
 NOWHERE = np.array([], dtype=np.intp)
@@ -759,6 +769,7 @@ class Quasar(ByReservation):
             self.settings.resizing.margin / max(off.normalized, LEAST_DIFFERENCE),
             self.settings.sizing.plateau,
             _zone_of(request, view),
+            None if off.offered_per_second is None else self._confidence,
         )
         if more is None or more.factor < 1 + self.settings.resizing.min_step:
             return None
@@ -784,6 +795,45 @@ class Quasar(ByReservation):
         )
         return Place((*placements, added), decision)
 
+    def _out_for_load(
+        self,
+        request: Request,
+        off: OffTarget,
+        placements: tuple[Placement, ...],
+        view: View,
+        verdict: Place | Refuse | None,
+        known: Callable[[], list[TargetPart]],
+    ) -> Place | None:
+        """As many servers more as the load that is offered takes, at once."""
+        held, holds = placements, off.normalized
+        if isinstance(verdict, Place):
+            holds = _after_growth(known(), held, verdict.placements, off)
+            if holds >= 1:
+                return None
+            more_cpu = _cpu(verdict.placements) / _cpu(held) - 1
+            if holds / off.normalized - 1 >= WORTHWHILE * more_cpu:
+                held = verdict.placements
+            else:
+                holds = off.normalized
+        added: Place | None = None
+        while holds < 1:
+            step = replace(request, off_target=replace(off, normalized=holds))
+            more = self._out(step, held, view, None, known)
+            if more is None or more.decision.predicted is None:
+                break
+            held, holds, added = more.placements, more.decision.predicted.mean, more
+        if added is None:
+            return None
+        assert off.offered_per_second is not None
+        before, after = (
+            f"{cpu_number(_cpu(each))} CPU on {_servers(len(each))}" for each in (placements, held)
+        )
+        message = (
+            f"{off.offered_per_second:.3g}/s are offered, of which {before} hold "
+            f"{off.normalized:.0%}: {after} should hold {holds:.0%}"
+        )
+        return Place(held, replace(added.decision, message=message))
+
     def resize(
         self, request: Request, placements: tuple[Placement, ...], view: View
     ) -> Place | Refuse | None:
@@ -796,18 +846,25 @@ class Quasar(ByReservation):
 
         @cache
         def known() -> list[TargetPart]:
-            return _curves(request, view)
+            return _curves(request, off, view)
+
+        # By how it does it is corrected again; a load that has come is to be held at once.
+        sure = MEDIAN if off.offered_per_second is None else self._confidence
 
         def wanted(held: Allocation, off: OffTarget) -> int:
             margin = settings.resizing.margin
-            along = along_curve(known(), held, off, view, margin, settings.sizing)
+            along = along_curve(known(), held, off, view, margin, settings.sizing, sure)
             return along or by_proportion(held, off, settings.resizing)
 
         if len(placements) > 1:
             verdict = follow_on_several(self.name, request, placements, view, settings.resizing)
         else:
             verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
-        if (more := self._out(request, placements, view, verdict, known)) is not None:
+        if off.offered_per_second is not None:
+            more = self._out_for_load(request, off, placements, view, verdict, known)
+        else:
+            more = self._out(request, placements, view, verdict, known)
+        if more is not None:
             return more
         if len(placements) > 1:
             return verdict

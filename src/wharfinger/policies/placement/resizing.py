@@ -6,7 +6,7 @@ the server. What is wanted comes from proportion alone, or from the classified c
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import log
+from math import log, sqrt
 
 from wharfinger.classification.prediction import (
     TargetPart,
@@ -18,7 +18,7 @@ from wharfinger.classification.prediction import (
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Place, Prediction, ReasonCode, Refuse, Stage
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.model.profile import Estimate
+from wharfinger.model.profile import Estimate, quantile
 from wharfinger.model.units import cpu_number, memory_number
 from wharfinger.model.view import OffTarget, Request, View
 from wharfinger.policies.placement.common import change_in_place
@@ -207,7 +207,7 @@ def _step_up(held: Allocation, settings: ResizeSettings) -> int:
 
 def _is_idle(off: OffTarget, held: Allocation, settings: ResizeSettings) -> bool:
     """Whether more CPU would not help; one that is throttled lacks it in bursts."""
-    if off.throttled is not None:
+    if off.throttled is not None or off.offered_per_second is not None:
         return False
     is_measured = off.cpu_seconds_per_second is not None
     return is_measured and _used_millicpus(off) < settings.busy * held.cpu_millicpus
@@ -224,6 +224,10 @@ def _why(off: OffTarget, held: Allocation, need: Allocation) -> str:
             f"raised from {before} to {after} CPU: its quota did not last in {off.throttled:.0%} "
             f"of the periods, at {off.normalized:.0%} of its target"
         )
+    if off.offered_per_second is not None:
+        holds = f"{off.normalized * off.offered_per_second:.3g}/s at its bound"
+        asked = f"{off.offered_per_second:.3g}/s are offered, and it holds {holds}"
+        return f"raised from {before} to {after} CPU: {asked}"
     done, how = "raised", f"it ran at {off.normalized:.0%} of its target"
     if off.normalized > 1:
         done = "reduced"
@@ -328,20 +332,25 @@ def along_curve(
     view: View,
     margin: float,
     settings: SizingSettings,
+    confidence: float = MEDIAN,
 ) -> int | None:
     """The least CPU with which the present performance becomes ``margin`` times the target.
+
+    With the confidence, as far as the curve is less sure there than where it is.
 
     ``None`` where the curve says that no CPU would do: then it may be the curve that is wrong.
     """
     if not parts or held.cpu_millicpus <= 0:
         return None
-    now = log(normalized_with(parts, held.cpu_millicpus, MEDIAN).mean)
+    here = normalized_with(parts, held.cpu_millicpus, MEDIAN)
+    now, z = log(here.mean), quantile(confidence)
     fractional = view.capabilities.fractional_cpu
     grid = sizes(int(view.cpu_capacity.max()), fractional=fractional, settings=settings)
     allocations = grid.tolist()
-    means, _ = normalized_over(parts, allocations, MEDIAN)
-    for cpu, mean in zip(allocations, means, strict=True):
-        change = log(mean) - now
+    means, stds = normalized_over(parts, allocations, MEDIAN)
+    for cpu, mean, std in zip(allocations, means, stds, strict=True):
+        doubt = sqrt(max(std**2 - here.std**2, 0.0)) if z else 0.0
+        change = log(mean) - now - z * doubt
         if log(max(off.normalized, 1e-9)) + change >= log(margin):
             return int(cpu) if (cpu > held.cpu_millicpus) == off.lacks else None
     return None

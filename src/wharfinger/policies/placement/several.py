@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from wharfinger.core.seams.contention import Array, LogEstimates, Rows
 from wharfinger.model.arrays import normal_below
-from wharfinger.model.profile import Classification, Estimate
+from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload, WorkloadType
 from wharfinger.policies.placement.sizing import ALONE, LEAST_STD, Sizing
@@ -25,6 +25,9 @@ from wharfinger.policies.placement.sizing import ALONE, LEAST_STD, Sizing
 WORTH = 0.1
 """Of a target: by so much each further server must raise the probability that it is kept, where no
 number of servers is sure to keep it."""
+
+NEARLY = 0.95
+"""Of what a further server gives at most: with less CPU it is worth as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,12 +236,15 @@ def one_more(
     wanted: float,
     plateau: float,
     zone: NDArray[np.int64] | None = None,
+    confidence: float | None = None,
 ) -> OneMore | None:
     """The best further server, with the least CPU that multiplies the performance by ``wanted``.
 
     ``held`` is the CPU on each row where it runs, ``suffered`` (S,) what residents take off a
     newcomer's logarithm of performance; the rest as ``best_set``. Both performances are predicted,
-    so that what is wrong of the prediction on all servers alike does not count.
+    so that what is wrong of the prediction on all servers alike does not count. With a
+    ``confidence``, server and size are chosen by what it gives at least with that, and where no
+    size is enough it gets the least that gives nearly as much as any.
     """
     count = len(held) + 1
     at = _most_of(sizing, free_millicpus, plateau)
@@ -250,13 +256,20 @@ def one_more(
     rows = np.fromiter(held, dtype=np.intp)
     alone = sizing.drop.mean - suffered
     here = float(np.exp(_medians(sizing, list(held.values())) - alone[rows]).sum())
-    does_most = sizing.curve.medians[np.maximum(at, 0)] - sizing.drop.mean
+    z = 0.0 if confidence is None else quantile(confidence)
+    most = np.maximum(at, 0)
+    does_most = sizing.curve.medians[most] - sizing.drop.mean
+    does_most = does_most - z * np.sqrt(sizing.curve.variances[most] + sizing.drop.variance)
     row = int(np.where(candidates, does_most - lost, -np.inf).argmax())
     sizes = sizing.curve.sizes[: at[row] + 1]
     does = np.exp(_medians(sizing, sizes) - sizing.drop.mean[row])
     scaled = outs[count].mean / count / (outs[count - 1].mean / (count - 1))
     factors = scaled * (here + does) / here
-    enough = np.flatnonzero(factors >= wanted)
+    variances = sizing.curve.variances[: at[row] + 1] + sizing.drop.variance[row]
+    sure = does * np.exp(-z * np.sqrt(variances))
+    enough = np.flatnonzero(scaled * (here + sure) / here >= wanted)
+    if not enough.size and confidence is not None:
+        enough = np.flatnonzero(sure >= NEARLY * sure.max())
     least = int(enough[0]) if enough.size else int(factors.argmax())
     return OneMore(row, int(sizes[least]), float(factors[least]))
 

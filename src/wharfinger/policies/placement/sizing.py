@@ -291,13 +291,14 @@ def size(
     if classification is None or not len(view.names):
         return None
     period = view.capabilities.quota_period_seconds
-    parts = parts_of(request.workload, classification, request.waited_seconds, period)
+    offered = request.off_target.offered_per_second if request.off_target else None
+    parts = parts_of(request.workload, classification, request.waited_seconds, period, offered)
     fractional = view.capabilities.fractional_cpu
     grid = sizes(int(view.cpu_capacity.max()), fractional=fractional, settings=settings)
     if not parts or not grid.size:
         return None
     curve = SizeCurve.of(parts, grid, settings.confidence)
-    at_once = parts_of(request.workload, classification, 0.0, period)
+    at_once = parts_of(request.workload, classification, 0.0, period, offered)
     by_platform = _ByPlatform.of(classification, view, grid)
     suffered = contention.suffered
     kept = log(max(1 - request.workload.tolerance, LEAST_KEPT))

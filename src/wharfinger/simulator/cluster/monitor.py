@@ -94,7 +94,8 @@ def true_values(run: SimulatedRun) -> dict[Quantity, float]:
     """What can be measured of a run, as it really is."""
     values = {CPU: run.used_cpus}
     if run.job.load is not None:
-        return {**service_values(run), **values}
+        # What clients send is what the balancer has to share out.
+        return {Quantity.OFFERED: run.load_per_second, **service_values(run), **values}
     if run.rate > 0:
         values[Quantity.RATE] = run.rate
         left = run.seconds_to(run.job.work)

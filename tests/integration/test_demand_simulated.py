@@ -1,0 +1,30 @@
+"""A service whose offered load is measured, simulated: a step is sized for at once."""
+
+from pathlib import Path
+
+from wharfinger.simulator.run import RunSpec, prepare, replay_recording
+
+SPIKE, SCALE = "quasar-webserver-spike", 0.6
+
+
+def after_rise(log: Path, adaptation: str) -> float:
+    """Requests within the bound, of those of the ten minutes after the step."""
+    spec = RunSpec(SPIKE, "quasar", seed=11, scale=SCALE, adaptation=adaptation, record=log)
+    share = prepare(spec).run().summary["requests_in_bound_after_rise_fraction"]
+    assert share is not None
+    return share
+
+
+def test_a_spike_costs_less_where_the_load_is_followed_and_is_decided_again_as_it_was(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "with.jsonl"
+    followed = after_rise(log, "")
+    assert followed > 0.93
+    assert followed > after_rise(tmp_path / "without.jsonl", "by-target[follow_demand=false]")
+    lines = log.read_text()
+    assert '"offered_per_second"' in lines
+    assert "are offered, of which" in lines
+    again = replay_recording(log)
+    assert again.difference is None
+    assert again.decisions > 100
