@@ -79,24 +79,6 @@ class ClusterState:
         name = self.by_key.get(key)
         return None if name is None else self.state.workloads[name]
 
-    def begin_copies(
-        self, record: WorkloadRecord, key: str, plan: ProfilingPlan, time: float
-    ) -> None:
-        """Copies of what has been placed are profiled beside it."""
-        record.copies = CopiesState(key, plan, time)
-        self.by_key[key] = record.name
-        self.residency.count_copies(record, 1)
-        self.touched[record.name] = None
-
-    def end_copies(self, record: WorkloadRecord, time: float) -> None:
-        """The answer to its profiling runs is here, or is not awaited any more."""
-        beside = record.copies
-        self.residency.end_copies(record, time)
-        if beside is not None and beside.under_way:
-            self.by_key.pop(beside.key, None)
-            self.dropped_keys.append(beside.key)
-            self.touched[record.name] = None
-
     def running(self, key: str) -> WorkloadRecord | None:
         """The workload that runs under this key; ``None`` = there is none."""
         record = self.record_of(key)
@@ -204,7 +186,7 @@ class ClusterState:
         elif source is Phase.ADMITTED:
             self.leave_unprofiled(record)
         elif source is Phase.PROFILING:
-            self.end_copies(record, time)
+            end_copies(self, record, time)
         elif source is Phase.SUSPENDED:
             self.suspended.pop(record.name)
         elif source is Phase.MIGRATING:
@@ -218,7 +200,7 @@ class ClusterState:
             self.state.account(record.queue).end(record.name, time, has_run=has_run)
             record.reclassifying, record.ready_at = False, None
             if record.copies is not None:
-                self.end_copies(record, time)
+                end_copies(self, record, time)
                 record.copies = None
             self.want_resize(record, wanted=False)
         if record.review_at is not None:
@@ -382,3 +364,23 @@ def end_probe(cluster: ClusterState, record: WorkloadRecord, time: float) -> Non
     record.probe = replace(probe, answered_at=time)
     cluster.probing.pop(record.name, None)
     cluster.touched[record.name] = None
+
+
+def begin_copies(
+    cluster: ClusterState, record: WorkloadRecord, key: str, plan: ProfilingPlan, time: float
+) -> None:
+    """Copies of what has been placed are profiled beside it."""
+    record.copies = CopiesState(key, plan, time)
+    cluster.by_key[key] = record.name
+    cluster.residency.count_copies(record, 1)
+    cluster.touched[record.name] = None
+
+
+def end_copies(cluster: ClusterState, record: WorkloadRecord, time: float) -> None:
+    """The answer to its profiling runs is here, or is not awaited any more."""
+    beside = record.copies
+    cluster.residency.end_copies(record, time)
+    if beside is not None and beside.under_way:
+        cluster.by_key.pop(beside.key, None)
+        cluster.dropped_keys.append(beside.key)
+        cluster.touched[record.name] = None

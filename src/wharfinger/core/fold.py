@@ -9,7 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 from wharfinger.core import events as ev
-from wharfinger.core.cluster_state import UNDECIDED, ClusterState, end_probe, recommend
+from wharfinger.core.cluster_state import (
+    UNDECIDED,
+    ClusterState,
+    begin_copies,
+    end_copies,
+    end_probe,
+    recommend,
+)
 from wharfinger.core.fold_probes import PROBES
 from wharfinger.core.fold_runs import RUNS, goes_on, pause_if_running
 from wharfinger.core.followups import same_array
@@ -236,7 +243,7 @@ def _classification_planned(
 def _copies_planned(cluster: ClusterState, time: float, event: ev.CopiesPlanned) -> None:
     record = cluster.decided(time, event.name, event.decision)
     record.profiled_beside = False
-    cluster.begin_copies(record, event.key, event.plan, time)
+    begin_copies(cluster, record, event.key, event.plan, time)
 
 
 def _measured_as(cluster: ClusterState, record: WorkloadRecord, like: str) -> None:
@@ -605,7 +612,7 @@ def _profiling_finished(cluster: ClusterState, time: float, event: ev.ProfilingF
         return
     known = record.measurements if record.profiling and record.profiling.completes else None
     record.measurements = measured if known is None else known.completed_by(measured)
-    cluster.end_copies(record, time)
+    end_copies(cluster, record, time)
     cluster.reported(time, event)
 
 
@@ -617,7 +624,7 @@ def _copies_told(
     is_known = known is not None and known.performance
     record.measurements = known.completed_by(measured) if known and is_known else measured
     cluster.followups.changed(record)  # Others may be measured as this one.
-    cluster.end_copies(record, time)
+    end_copies(cluster, record, time)
     record.reclassifying, record.classified_at = True, time
 
 
@@ -664,7 +671,7 @@ def _profiling_failed(cluster: ClusterState, time: float, event: ev.ProfilingFai
     if record is None:
         return
     if event.key != record.key:
-        cluster.end_copies(record, time)
+        end_copies(cluster, record, time)
         return
     if record.phase is not Phase.PROFILING:
         # Logs of version 0.1 say so of a classifier's failure, too.
@@ -673,7 +680,7 @@ def _profiling_failed(cluster: ClusterState, time: float, event: ev.ProfilingFai
     completes = record.profiling is not None and record.profiling.completes
     if not record.revoking and not (completes and record.measurements):
         record.measurements = Measurements(silent={"copy": event.reason})
-    cluster.end_copies(record, time)
+    end_copies(cluster, record, time)
     cluster.reported(time, event)
     if event.fatal and not record.revoking:
         record.reason, record.message = "start-failed", event.reason

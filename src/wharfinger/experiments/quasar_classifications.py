@@ -56,7 +56,7 @@ Kinds = Mapping[str, Sequence[Application]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Axis:
+class TrueAxis:
     """What is classified, in one matrix; interference in two. ``kinds`` are by row."""
 
     name: str
@@ -99,12 +99,12 @@ class Rates:
         self.kinds = {each.name: kind for kind, group in kinds.items() for each in group}
         self.truth = Physics(QUASAR, self.programs, regime.constants)
 
-    def axis(self, name: str) -> Axis:
+    def axis(self, name: str) -> TrueAxis:
         """Its matrices."""
         if name == INTERFERENCE:
             kinds = Aspect.TOLERATED, Aspect.CAUSED
             made = [(k, scores(self.truth, self.programs, k, LARGEST.name)) for k in kinds]
-            return Axis(name, tuple(made), self.kinds)
+            return TrueAxis(name, tuple(made), self.kinds)
         aspect = Aspect.SCALE_UP if name == EXHAUSTIVE else Aspect(name)
         rows = {
             each.name: self._row(name, each)
@@ -113,7 +113,7 @@ class Rates:
         }
         columns = list(next(iter(rows.values())))
         values = {n: [row[c] for c in columns] for n, row in rows.items()}
-        return Axis(name, ((aspect, Matrix.of(values, columns)),), self.kinds)
+        return TrueAxis(name, ((aspect, Matrix.of(values, columns)),), self.kinds)
 
     def _row(self, name: str, program: Application) -> dict[str, float]:
         rate = partial(self._rate, program)
@@ -163,7 +163,7 @@ class Rates:
 
 
 def judge(
-    axis: Axis,
+    axis: TrueAxis,
     reveal: int | None,
     seed: int,
     most: int | None = None,
@@ -208,7 +208,7 @@ def by_kind(judged: Sequence[Judged]) -> dict[str, Array]:
 
 
 def seconds(
-    axes: Sequence[Axis], reveal: int, estimator: str = DEFAULT_ESTIMATOR
+    axes: Sequence[TrueAxis], reveal: int, estimator: str = DEFAULT_ESTIMATOR
 ) -> tuple[float, float]:
     """This machine's time to learn from the known rows, and to predict one new row of each matrix.
 

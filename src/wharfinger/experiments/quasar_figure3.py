@@ -25,8 +25,8 @@ from wharfinger.experiments.quasar_classifications import (
     MEMCACHED,
     OF_A_KIND,
     SINGLE_NODE,
-    Axis,
     Rates,
+    TrueAxis,
     by_kind,
     draw_kinds,
     judge,
@@ -68,7 +68,7 @@ def look(
     return StudyFindings(numbers | _costs(axes, estimator), {"entries": panels})
 
 
-def _costs(axes: Mapping[str, Axis], estimator: str) -> dict[str, float]:
+def _costs(axes: Mapping[str, TrueAxis], estimator: str) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for entries in TIMED:
         four, all_of_it = [axes[name] for name in AXES], [axes[EXHAUSTIVE]]

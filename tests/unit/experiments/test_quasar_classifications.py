@@ -13,9 +13,9 @@ from wharfinger.experiments.quasar_classifications import (
     HETEROGENEITY,
     SCALE_OUT,
     SINGLE_NODE,
-    Axis,
     Judged,
     Rates,
+    TrueAxis,
     by_kind,
     draw_kinds,
     errors,
@@ -55,7 +55,7 @@ def test_rows_alike_are_told_from_two_entries():
     shape = np.array([1.0, 2.0, 4.0, 8.0])
     rows = {f"job-{n}": list((n + 1) * shape) for n in range(12)}
     matrix = Matrix.of(rows, ["a", "b", "c", "d"])
-    axis = Axis("axis", ((Aspect.SCALE_UP, matrix),), dict.fromkeys(rows, HADOOP))
+    axis = TrueAxis("axis", ((Aspect.SCALE_UP, matrix),), dict.fromkeys(rows, HADOOP))
     judged = judge(axis, 2, seed=1)
     assert len(judged) == len(rows)
     assert max(each.error for each in judged) < 0.02

@@ -9,7 +9,7 @@ from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import CANDIDATES_KEPT
 from wharfinger.model.view import View
 from wharfinger.native import LoadIndex
-from wharfinger.policies.placement.common import rejected
+from wharfinger.policies.placement.common import _rejected
 from wharfinger.policies.registry import POLICIES, make_policy
 from wharfinger.testing.policy import questions
 
@@ -56,5 +56,5 @@ def test_a_record_names_misfits_of_the_first_servers_only() -> None:
         residents=none,
     )
     request = replace(question.request, excluded=frozenset())
-    found = rejected(request, Allocation(1, 1), view, CANDIDATES_KEPT)
+    found = _rejected(request, Allocation(1, 1), view, CANDIDATES_KEPT)
     assert [one.server for one in found] == [f"server{LOOKED_AT - 1}"]

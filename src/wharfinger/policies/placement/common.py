@@ -134,7 +134,7 @@ def candidate(view: View, row: int, score: float | None, reason: ReasonCode) -> 
     return candidates(view, [row], [score], [reason])[0]
 
 
-def rejected(request: Request, need: Allocation, view: View, limit: int) -> list[Candidate]:
+def _rejected(request: Request, need: Allocation, view: View, limit: int) -> list[Candidate]:
     """The first ``limit`` servers that can't take it; a record is not worth a full pass."""
     if limit <= 0:
         return []
@@ -163,7 +163,7 @@ def plan(
     policy that looks at some servers only; ``None`` = at all.
     """
     left = CANDIDATES_KEPT - len(ranked)
-    misfits = rejected(request, need, view, left) if probed is None else probed[:left]
+    misfits = _rejected(request, need, view, left) if probed is None else probed[:left]
     looked_at = len(view.names) if probed is None else len(ranked) + len(probed)
     decision = Decision(
         stage=Stage.PLACEMENT,
@@ -200,7 +200,7 @@ def refuse(
             message=message,
             would_change=would_change,
             considered=len(view.names),
-            candidates=tuple(rejected(request, need, view, CANDIDATES_KEPT)),
+            candidates=tuple(_rejected(request, need, view, CANDIDATES_KEPT)),
             numbers=needed(need),
         )
     )
