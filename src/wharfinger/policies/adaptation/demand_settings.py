@@ -15,7 +15,8 @@ class DemandSettings:
             to be found.
         rise_threshold: Of the sum beyond the allowance, likewise: rarely reached by noise.
         offered_noise: Standard deviation of one measurement of the load, of the logarithm, before
-            it is known; ``min_offered_noise`` is the smallest.
+            it is known.
+        min_offered_noise: Smallest such.
         noise_weight: Of the newest two measurements, in what is known of it.
         min_rise: Smallest change of the load that is one, of the logarithm.
         clear_rise: Smallest rise, in the standard errors of the two levels of the load.
