@@ -2,19 +2,22 @@
 
 from pathlib import Path
 
+import pytest
+
 from wharfinger.simulator.run import RunSpec, prepare, replay_recording
 
-SPIKE, SCALE = "quasar-webserver-spike", 0.6
+SPIKE = "quasar-webserver-spike"
 
 
 def after_rise(log: Path, adaptation: str) -> float:
     """Requests within the bound, of those of the ten minutes after the step."""
-    spec = RunSpec(SPIKE, "quasar", seed=11, scale=SCALE, adaptation=adaptation, record=log)
+    spec = RunSpec(SPIKE, "quasar", seed=11, adaptation=adaptation, record=log)
     share = prepare(spec).run().summary["requests_in_bound_after_rise_fraction"]
     assert share is not None
     return share
 
 
+@pytest.mark.slow
 def test_a_spike_costs_less_where_the_load_is_followed_and_is_decided_again_as_it_was(
     tmp_path: Path,
 ) -> None:
