@@ -16,7 +16,7 @@ from wharfinger.core.residency import resident
 from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.estimation import Profiling, ProfilingPlanner
 from wharfinger.core.settings import CoreSettings
-from wharfinger.core.state import WorkloadRecord, copied, held
+from wharfinger.core.state import WorkloadRecord, held
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import Array
 from wharfinger.model.configuration import Configuration, Setting
@@ -194,10 +194,10 @@ class Cluster:
         for record in self.manager.state.workloads.values():
             for placement in held(record) if record.on_server else ():
                 there[placement.server].append(record)
-            for placement in copied(record):
+            for placement in record.copied:
                 copies[placement.server] += 1
             own = held(record) if record.on_server else ()
-            for placement in (*own, *copied(record), *record.recommended):
+            for placement in (*own, *record.copied, *record.recommended):
                 cpu[placement.server] += placement.allocation.cpu_millicpus
                 memory[placement.server] += placement.allocation.memory_bytes
                 residents[placement.server] += 1

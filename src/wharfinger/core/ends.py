@@ -6,11 +6,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.state import WorkloadRecord, copied, held
+from wharfinger.core.state import WorkloadRecord, held
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Prediction, Term
 from wharfinger.model.profile import ProfilingPlan
@@ -84,7 +84,7 @@ class ExpectedEnds:
 
     def _copied(self, server: str) -> list[tuple[WorkloadRecord, Allocation]]:
         names = self._copies.get(server, ())
-        return _taken(server, map(self._workloads.__getitem__, names), copied)
+        return _taken(server, map(self._workloads.__getitem__, names), attrgetter("copied"))
 
 
 def _taken(

@@ -11,7 +11,7 @@ from wharfinger.core.lifecycle import NEXT, Phase, Trigger
 from wharfinger.core.queues import WaitingQueues
 from wharfinger.core.seams.contention import ContentionModel, Resident
 from wharfinger.core.seams.placement import ServerIndex
-from wharfinger.core.state import ManagerState, WorkloadRecord, copied, held
+from wharfinger.core.state import ManagerState, WorkloadRecord, held
 from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Placement
 from wharfinger.model.performance import STALE_SECONDS
@@ -92,7 +92,7 @@ class Residency:
         """Enter a record of a snapshot; its servers may have left."""
         if not record.on_server and record.plan is None:
             return
-        for placement in (*held(record), *copied(record)):
+        for placement in (*held(record), *record.copied):
             if placement.server not in self.columns:
                 self.columns.put(Server(placement.server, _DEPARTED, 0, 0, accepting=False))
                 self.columns.close(placement.server)
@@ -150,8 +150,8 @@ class Residency:
 
     def count_copies(self, record: WorkloadRecord, change: int) -> None:
         """Its profiling runs begin on their servers (1), or have ended (-1)."""
-        self._hold(copied(record), sign=change)
-        for placement in copied(record):
+        self._hold(record.copied, sign=change)
+        for placement in record.copied:
             self.columns.count_copy(placement.server, change)
             here = self.copies.setdefault(placement.server, {})
             if change > 0:
@@ -163,7 +163,7 @@ class Residency:
         """Free the room that was kept for its profiling runs."""
         if record.plan is None:
             return
-        placements = copied(record)
+        placements = record.copied
         self.count_copies(record, -1)
         if record.copies is not None and record.copies.under_way:
             record.copies = replace(record.copies, answered_at=time)

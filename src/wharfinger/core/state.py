@@ -289,6 +289,11 @@ class WorkloadRecord:
         return self.profiling
 
     @property
+    def copied(self) -> tuple[Placement, ...]:
+        """What servers keep for its profiling runs, also of one that runs itself."""
+        return self.plan.placements if self.plan is not None else ()
+
+    @property
     def ended(self) -> bool:
         """Whether nothing more can happen to it."""
         return self.phase in ENDED
@@ -423,11 +428,6 @@ def held(record: WorkloadRecord) -> tuple[Placement, ...]:
         old = kept.get(new.server)
         kept[new.server] = new.allocation if old is None else _larger(old, new.allocation)
     return tuple(Placement(server, allocation) for server, allocation in kept.items())
-
-
-def copied(record: WorkloadRecord) -> tuple[Placement, ...]:
-    """What servers keep for profiling runs of a workload, also of one that runs itself."""
-    return record.plan.placements if record.plan is not None else ()
 
 
 def _larger(old: Allocation, new: Allocation) -> Allocation:

@@ -127,10 +127,10 @@ def canvas(
 def draw_lines(axes: "Axes", lines: "Mapping[str, Curve]") -> None:
     """Lines with their names as labels."""
     for number, (name, (along, up)) in enumerate(lines.items()):
-        axes.plot(along, up, label=name, **line_style(number))
+        axes.plot(along, up, label=name, **_line_style(number))
 
 
-def line_style(number: int) -> dict[str, Any]:
+def _line_style(number: int) -> dict[str, Any]:
     """Colour and dashes of the n-th line, unique among the first 45."""
     return {"color": COLOURS[number % len(COLOURS)], "linestyle": DASHES[number % len(DASHES)]}
 

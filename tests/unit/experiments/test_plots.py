@@ -132,7 +132,7 @@ def test_performance_is_sorted_and_best_effort_left_out():
 
 def test_in_grey_lines_differ_by_lightness_or_dashes():
     looks = [
-        (colour, str(plots.line_style(n)["linestyle"])) for n, colour in enumerate(plots.COLOURS)
+        (colour, str(plots._line_style(n)["linestyle"])) for n, colour in enumerate(plots.COLOURS)
     ]
     greys = [lightness(colour) for colour, _ in looks]
     assert greys == sorted(greys)
