@@ -21,7 +21,7 @@ from wharfinger.classification.throttling import (
     within_quota,
 )
 from wharfinger.model.arrays import Array, frozen
-from wharfinger.model.decisions import Interval, Term
+from wharfinger.model.decisions import Interval, Prediction, Term
 from wharfinger.model.memo import by_identity
 from wharfinger.model.performance import MAX_NORMALIZED, Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate, quantile
@@ -201,6 +201,17 @@ def normalized_over(
         means.append(mean)
         stds.append(std)
     return means, stds
+
+
+def estimate_of(predicted: Prediction) -> Estimate:
+    """With its standard deviation, by its lower bound.
+
+    >>> round(estimate_of(Prediction(1.0, 0.9, 1.1, 0.8)).std, 3)
+    0.125
+    """
+    z = quantile(predicted.confidence)
+    has_bound = z > 0 and predicted.low > 0 and predicted.mean > 0
+    return Estimate(predicted.mean, log(predicted.mean / predicted.low) / z if has_bound else 0.0)
 
 
 def reached_probability(normalized: Estimate, wanted: float = 1.0) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, lru_cache
 from itertools import pairwise, takewhile
-from math import exp, log
+from math import exp, inf, log
 
 import numpy as np
 
@@ -36,8 +36,8 @@ DOUBT = 0.5
 """By so much of its doubt without runs more is told by them than is worked out: errors of the
 estimator have longer tails than it states."""
 LEAST_LEFT = 0.01
-MOVE_SECONDS = 6.0
-"""For which a workload does nothing when it is moved: a stop and a start."""
+MOVE_SECONDS = 10.0
+"""That a move is taken to cost, besides work that is repeated: a stop and a start."""
 LEAST_GAIN = 0.08
 """Of a target: by so much more must runs beside a workload be worth than those before it, since a
 blind start takes a place that others need better, and a move what was not foreseen."""
@@ -83,11 +83,14 @@ class Prospects:
         """Of having run it on these platforms (indices), where that takes the share ``lost``."""
         return float(self._values(runs, lost).max(axis=1).mean())
 
-    def outcome(self, runs: Sequence[int] | None, among: Sequence[int], lost: float = 0.0) -> float:
+    def outcome(
+        self, runs: Sequence[int] | None, among: Sequence[int], lost: float | Array = 0.0
+    ) -> float:
         """The same, of what then comes true, where it is placed on one of the platforms ``among``.
 
         ``worth`` is the smoother of the two in what a run adds, this is true to what is left.
-        ``None`` = no run even where ``mean`` was measured.
+        ``None`` = no run even where ``mean`` was measured. ``lost`` may be (P,): what has begun on
+        one platform has lost more where it would be moved.
         """
         true = self._true(lost)[:, among]
         if runs is None:
@@ -95,32 +98,16 @@ class Prospects:
         best = self._values(runs, lost)[:, among].argmax(axis=1)
         return float(true[np.arange(len(true)), best].mean())
 
-    def outcome_beside(
-        self, runs: Sequence[int], among: Sequence[int], begins: int, lost: float, moved: float
-    ) -> float:
-        """The same where it begins on one of the platforms, and these runs are made beside it.
-
-        There it has then lost the share ``lost`` of its time, elsewhere ``moved``.
-        """
-        kept, values = self._values(runs, lost), self._values(runs, moved)
-        values[:, begins] = kept[:, begins]
-        share = np.full(values.shape[1], log(max(1 - moved, LEAST_LEFT)))
-        share[begins] = log(max(1 - lost, LEAST_LEFT))
-        ahead = self._drawn[0] + share - self._needed
-        true = ((ahead >= 0) + PERFORMANCE_WEIGHT * ahead)[:, among]
-        best = values[:, among].argmax(axis=1)
-        return float(true[np.arange(len(true)), best].mean())
-
     def best(self, among: Sequence[int], lost: float = 0.0) -> int:
         """Where it is placed without any run."""
         return list(among)[int(self._true(lost)[:, among].mean(axis=0).argmax())]
 
-    def _true(self, lost: float) -> Array:
+    def _true(self, lost: float | Array) -> Array:
         """(DRAWS, P) what comes true on each platform."""
-        ahead = self._drawn[0] + log(max(1 - lost, LEAST_LEFT)) - self._needed
-        return (ahead >= 0) + PERFORMANCE_WEIGHT * ahead
+        ahead = self._drawn[0] + _log_left(lost) - self._needed
+        return np.asarray((ahead >= 0) + PERFORMANCE_WEIGHT * ahead)
 
-    def _values(self, runs: Sequence[int], lost: float) -> Array:
+    def _values(self, runs: Sequence[int], lost: float | Array) -> Array:
         """(DRAWS, P) what each platform is then expected to give."""
         pace, errors = self._drawn
         at, covariance, told = list(runs), self.covariance, np.broadcast_to(self.mean, pace.shape)
@@ -130,8 +117,8 @@ class Prospects:
             told = self.mean + (pace[:, at] + errors[:, at] - self.mean[at]) @ gain.T
             covariance = covariance - gain @ covariance[at]
         std = np.sqrt(np.maximum(np.diag(covariance), 0.0) + LEAST_STD**2)
-        ahead = told + log(max(1 - lost, LEAST_LEFT)) - self._needed
-        return normal_below(ahead / std) + PERFORMANCE_WEIGHT * ahead
+        ahead = told + _log_left(lost) - self._needed
+        return np.asarray(normal_below(ahead / std) + PERFORMANCE_WEIGHT * ahead)
 
     def repaying(
         self, candidates: Sequence[int], most: int, price: float, lost: float = 0.0
@@ -148,6 +135,11 @@ class Prospects:
             chosen.append(left[best])
             worth += gains[best]
         return chosen
+
+
+def _log_left(lost: float | Array) -> Array:
+    """Logarithm of what is left of its time; () or (P,)."""
+    return np.asarray(np.log(np.maximum(1 - np.asarray(lost), LEAST_LEFT)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +265,8 @@ def best_time(
     It would be placed ``here`` or on one of the ``others``: the rest of the platforms has no room.
     """
     given, runs = (across, platforms, here, others, at_stake.tolerance), tuple(sorted(chosen))
-    before = beside = blind = 0.0
+    before = blind = 0.0
+    beside = -inf if at_stake.moved is None else 0.0
     for times in at_stake.likely:
         waited, lost = (_share_of(share, times) for share in (at_stake.waited, at_stake.lost))
         before += _outcome(*given, runs, lost) / len(at_stake.likely)
@@ -285,8 +278,6 @@ def best_time(
     price = (1 + len(chosen)) * at_stake.price
     before += doubt * max(0.0, before) - price
     beside += doubt * max(0.0, beside) - price
-    if at_stake.moved is None:
-        return When.BEFORE if before >= blind else When.NEVER
     if before >= blind and before >= beside - LEAST_GAIN:
         return When.BEFORE
     return When.BESIDE if beside >= blind else When.NEVER
@@ -387,5 +378,6 @@ def _outcome_beside(
     among = [platforms.index(name) for name in (here, *others)]
     begins = _measured_on(across, platforms, None, tolerance).best(among, lost)
     ahead = _measured_on(across, platforms, here, tolerance)
-    runs = [platforms.index(name) for name in chosen]
-    return ahead.outcome_beside(runs, among, begins, lost, moved)
+    share = np.full(len(platforms), moved)
+    share[begins] = lost
+    return ahead.outcome([platforms.index(name) for name in chosen], among, share)

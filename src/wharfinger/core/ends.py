@@ -124,10 +124,10 @@ def expected_end(record: WorkloadRecord, now: float) -> float:
 
 def _copies_end(record: WorkloadRecord, now: float) -> float:
     """The same of its profiling runs."""
-    assert record.plan is not None
-    beside = record.copies is not None and record.copies.under_way
-    begun = record.copies.planned_at if record.copies and beside else record.phase_since
-    return copy_end(record.plan, begun, now)
+    plan, beside = record.plan, record.copies
+    assert plan is not None
+    begun = beside.planned_at if beside and beside.under_way else record.phase_since
+    return copy_end(plan, begun, now)
 
 
 def end_if_placed(record: WorkloadRecord, decision: Decision, now: float) -> float:

@@ -132,7 +132,7 @@ def _history_lost(cluster: ClusterState, _time: float, _event: ev.HistoryLost) -
 # --- requests ------------------------------------------------------------------------
 
 
-def _updated(cluster: ClusterState, _time: float, event: ev.WorkloadUpdated) -> None:
+def _updated(cluster: ClusterState, time: float, event: ev.WorkloadUpdated) -> None:
     record = cluster.state.workloads[event.workload.name]
     cluster.dequeue(record)
     cluster.drop_question(record)  # It was about the workload as it was before.
@@ -144,6 +144,8 @@ def _updated(cluster: ClusterState, _time: float, event: ev.WorkloadUpdated) -> 
         record.due_at = None
     if not event.workload.is_measured_as(record.workload):
         _forget_performance(cluster, record)
+        if record.copies is not None:  # They measure it in the way that it was.
+            end_copies(cluster, record, time)
     cluster.followups.leave(record)
     record.workload = event.workload
     cluster.followups.enter(record)

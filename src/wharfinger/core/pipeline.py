@@ -726,7 +726,7 @@ class Core:
             request = replace(request, told=frozenset((record.deferral,)))
         view = self.admission_view(now)
         allowed = self.policy.admission.servers(request, record.queue, view)
-        if avoided:  # Of a refusal without these nobody is told.
+        if avoided:  # A refusal without these is not logged.
             excluded = request.excluded | avoided
             request = replace(request, excluded=excluded, told=ALL_REASONS)
         verdict = place_within(self.policy.placement, request, self.view, allowed)

@@ -217,7 +217,7 @@ class OffTarget:
 
 
 ALL_REASONS = frozenset(ReasonCode)
-"""``Request.told`` where a refusal is read by nobody."""
+"""``Request.told`` where no refusal is logged or shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +237,8 @@ class Request:
         restarted: Its program has run before, in the same run.
         run_seconds: Tells how long workloads run here, as times that are equally likely; empty =
             unknown.
-        told: Reasons for which nobody is told of a refusal, because it was told before: its record
-            is not kept, and may lack candidates and words.
+        told: Reasons for which a refusal is neither logged nor shown, because it was before: its
+            record may lack candidates and words.
         pays: Whether a place with such a prediction is of use: one that is not may be refused.
             ``None`` = any is.
     """

@@ -5,14 +5,13 @@ Called by the routes that submit. A workload that was never measured is classifi
 
 import asyncio
 from enum import StrEnum
-from math import log
 
 from pydantic import Field
 
-from wharfinger.classification.prediction import reached_probability
+from wharfinger.classification.prediction import estimate_of, reached_probability
 from wharfinger.core.outlook import Outlook, measurements_like, outlook
-from wharfinger.model.decisions import Place, Prediction
-from wharfinger.model.profile import Classification, Estimate, Measurements, quantile
+from wharfinger.model.decisions import Place
+from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import Workload
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.service.models import ApiModel, Cpus
@@ -136,9 +135,11 @@ def _cost(option: OptionModel) -> tuple[bool, float, float]:
 
 def _option(place: Place, workload: Workload) -> OptionModel:
     predicted = place.decision.predicted if workload.target is not None else None
-    kept = None
+    kept = probability = None
     if predicted is not None:
-        kept = predicted.low >= 1 - workload.tolerance - ROUNDED
+        wanted = 1 - workload.tolerance
+        kept = predicted.low >= wanted - ROUNDED
+        probability = reached_probability(estimate_of(predicted), max(wanted, ROUNDED))
     return OptionModel.of(
         servers=[
             GivenModel.of(placed, placed.allocation, cpus=placed.allocation.cpu_millicpus)
@@ -146,14 +147,7 @@ def _option(place: Place, workload: Workload) -> OptionModel:
         ],
         cpus=sum(placed.allocation.cpu_millicpus for placed in place.placements),
         predicted=predicted,
-        kept_probability=None if predicted is None else _kept_probability(predicted, workload),
+        kept_probability=probability,
         kept=kept,
         message=place.decision.message,
     )
-
-
-def _kept_probability(predicted: Prediction, workload: Workload) -> float:
-    """By the interval, whose bounds each hold with the prediction's confidence."""
-    z = quantile(predicted.confidence)
-    std = log(predicted.mean / predicted.low) / z if z > 0 and predicted.low > 0 else 0.0
-    return reached_probability(Estimate(predicted.mean, std), max(1 - workload.tolerance, ROUNDED))

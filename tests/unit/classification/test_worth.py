@@ -79,7 +79,8 @@ def test_runs_beside_cost_nothing_where_it_began_well() -> None:
     everywhere, runs = range(4), [MAYBE, TWIN]
     begins = AHEAD.best(everywhere)
     waits = AHEAD.outcome(runs, everywhere, 0.04)
-    free, dear = (AHEAD.outcome_beside(runs, everywhere, begins, 0.0, at) for at in (0.04, 0.9))
+    elsewhere = 1.0 - np.eye(4)[begins]
+    free, dear = (AHEAD.outcome(runs, everywhere, at * elsewhere) for at in (0.04, 0.9))
     assert free > waits
     assert dear == pytest.approx(AHEAD.outcome(None, everywhere), abs=0.02), "it stays"
 

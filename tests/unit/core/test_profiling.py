@@ -193,6 +193,18 @@ def test_without_room_for_copies_it_runs_all_the_same() -> None:
     assert cluster.record("x").copies is None
 
 
+def test_copies_end_where_it_is_measured_in_another_way() -> None:
+    cluster = begun_beside(1, 1)
+    running(cluster, "w")
+    key, workload_ = copies_key(cluster), cluster.record("w").workload
+    measured = replace(workload_.measure, progress_total=5.0)
+    cluster.tell(ev.WorkloadUpdated(replace(workload_, measure=measured)))
+    assert act.ForgetWorkload(key) in cluster.asked
+    cluster.tell(ev.ProfilingFinished(key, FOUND))
+    assert cluster.record("w").measurements is None
+    cluster.check_books()
+
+
 def test_copies_are_asked_for_again_by_the_next_manager() -> None:
     cluster = begun_beside(1, 1)
     running(cluster, "w")

@@ -39,7 +39,7 @@ class ProfilingNeeds:
             repays what it costs (``classification.worth``), ``all`` = wherever there is room, or
             a number; ``idle_share`` is their limit.
         start_first: While no more than this share of all CPU is allocated, who would lose more
-            of its target to the time of the runs than they tell starts without. 0 = nobody.
+            of its target to the time of the runs than they tell starts without. 0 = none.
         beside: Whether copies of what starts so run beside it, where they repay that.
         idle_share: Of the idle CPU that the runs of one plan may take with the least allocation
             that is tried; in any case on two platforms.

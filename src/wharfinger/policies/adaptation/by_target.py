@@ -37,7 +37,7 @@ from wharfinger.model.decisions import (
 )
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import ALL_REASONS, OffTarget
+from wharfinger.model.view import ALL_REASONS, OffTarget, Request
 from wharfinger.model.workload import Adapt, WorkloadType
 from wharfinger.policies.adaptation.demand import Demand, sized_by
 from wharfinger.policies.adaptation.elastic import Elastic
@@ -313,44 +313,33 @@ class ByTarget:
 
     def _first_move(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
         """What has begun without a profile goes where its copies say, if that pays."""
-        copies, held = record.copies, record.placements
-        if copies is None or copies.under_way or record.migrations or len(held) != 1:
-            return
-        if (
-            record.phase is not Phase.RUNNING
-            or record.revoking
-            or not record.workload.run.restartable
-        ):
+        if not _may_move_first(record):
             return
         keeps_work = cluster.state.capabilities.keeps_work
         if not keeps_work and cluster.waiting_for_room():
             return
-        view, request = cluster.view(), cluster.request(record, now)
-        here = frozenset({view.row(held[0].server)})
-        verdict = cluster.placement.place(replace(request, excluded=here), view)
+        view, request, (held,) = cluster.view(), cluster.request(record, now), record.placements
+        elsewhere = replace(request, excluded=frozenset({view.row(held.server)}), told=ALL_REASONS)
+        verdict = cluster.placement.place(elsewhere, view)
         there = verdict.decision.predicted
         if not isinstance(verdict, Place) or there is None:
             return
-        as_here = _expected(
-            now, record, held[0].allocation.cpu_millicpus, cluster, there.confidence
-        )
-        if as_here is None:
+        cpu = held.allocation.cpu_millicpus
+        here = _expected(now, record, cpu, cluster, there.confidence)
+        if here is None:
             return
-        told = expected_seconds(record.workload, record.measurements)
-        ran = now - (record.started_at or now)
-        likely = [told] if told else [each for each in request.run_seconds() if each > ran]
         gain = gain_of_first_move(
             record,
             now,
-            as_here,
+            here,
             there,
-            likely or [TYPICAL_SECONDS],
+            _likely_seconds(record, request),
             keeps_work=keeps_work,
             settings=self.settings,
         )
         if gain.pays:
             server = verdict.placements[0].server
-            message = f"its copies have told of it: {gain.message}; it goes to {server}"
+            message = f"profiled beside its own run: {gain.message}; it goes to {server}"
             yield _migration(record, verdict, gain, message)
 
     def _isolate(
@@ -414,6 +403,30 @@ class ByTarget:
             longest = any(map(is_violated, neighbors))
             why = "the longest suspension is over" if longest else "no neighbor violates its target"
             yield _resume(record, why, cluster)
+
+
+def _may_move_first(record: WorkloadRecord) -> bool:
+    """Whether it runs on one server, has been profiled beside that, and may be moved."""
+    copies, workload = record.copies, record.workload
+    return (
+        copies is not None
+        and not copies.under_way
+        and not record.migrations
+        and len(record.placements) == 1
+        and record.phase is Phase.RUNNING
+        and not record.revoking
+        and workload.run.restartable
+        and workload.adapt is not Adapt.OFF
+    )
+
+
+def _likely_seconds(record: WorkloadRecord, request: Request) -> list[float]:
+    """Equally likely times that it takes from its start."""
+    told = expected_seconds(record.workload, record.measurements)
+    if told:
+        return [told]
+    ran = request.now - (record.started_at or request.now)
+    return [each for each in request.run_seconds() if each > ran] or [TYPICAL_SECONDS]
 
 
 def _follow_reservation(now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, log
 
-from wharfinger.classification.prediction import reached_probability
+from wharfinger.classification.prediction import estimate_of, reached_probability
 from wharfinger.classification.worth import LEAST_LEFT, PERFORMANCE_WEIGHT
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Prediction, Term
@@ -152,13 +152,6 @@ def _worth(predicted: Prediction, wanted: float, lost: float) -> float:
     left = max(LEAST_LEFT, 1 - lost)
     kept = reached_probability(estimate_of(predicted), wanted / left)
     return kept + PERFORMANCE_WEIGHT * log(max(LEAST_LEFT, min(1.0, predicted.mean * left)))
-
-
-def estimate_of(predicted: Prediction) -> Estimate:
-    """With its standard deviation, by its lower bound."""
-    z = quantile(predicted.confidence)
-    has_bound = z > 0 and predicted.low > 0 and predicted.mean > 0
-    return Estimate(predicted.mean, log(predicted.mean / predicted.low) / z if has_bound else 0.0)
 
 
 def _of_service(

@@ -8,6 +8,7 @@ must have had time to show, and adjustments per minute are limited. *What* is do
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from wharfinger.classification.worth import MOVE_SECONDS
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import AdjustmentKind, ManagerState, WorkloadRecord, is_violated
 from wharfinger.core.tracking import TargetTracking
@@ -85,7 +86,7 @@ class TargetSettings:
     max_suspension_seconds: float = 960.0
     helped: float = 1.05
     unmigrated_seconds: float = 60.0
-    move_seconds: float = 10.0
+    move_seconds: float = MOVE_SECONDS
     moves_for_share: float = 0.1
     moves_for_targets: float = 0.1
     isolate: bool = True

@@ -116,7 +116,7 @@ class ServerOptions:
         return reason, why, f"fewer or less sensitive neighbors on {server}, or another server"
 
     def _is_told(self, reason: ReasonCode) -> bool:
-        """Whether nobody reads why it is refused for this reason."""
+        """Whether a refusal for this reason is neither logged nor shown."""
         return reason in self.request.told
 
     def candidates_unless_told(self, reason: ReasonCode) -> tuple[Candidate, ...]:
