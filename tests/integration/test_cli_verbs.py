@@ -44,13 +44,16 @@ def running(manager: LiveManager, *names: str) -> None:
 def test_an_ended_job_runs_again_and_its_new_run_is_waited_for(
     manager: LiveManager, tmp_path: Path
 ):
-    count = tmp_path / "count"
-    job = as_file(shell("job", f"echo x >> {count}; sleep .3"))
+    count, held = tmp_path / "count", tmp_path / "held"
+    script = f"echo x >> {count}; while [ -e {held} ]; do sleep .1; done"
+    job = as_file(shell("job", script))
     for run in (1, 2):
         manager.run("submit", "-f", "-", "--wait", text=job)
         assert len(count.read_text().split()) == run
+    held.touch()
     assert manager.run("submit", "-f", "-", text=job) == "workload/job run 3 begins\n"
     assert manager.run("submit", "-f", "-", text=job) == "workload/job unchanged\n"
+    held.unlink()
     manager.run("wait", "job", "--timeout", "50s")
     out = manager.run("submit", "-f", "-", "--once", "--wait", text=job)
     assert "completed" in out

@@ -52,12 +52,13 @@ def running(command: Sequence[str], directory: Path, log: Path) -> Iterator[subp
 
 
 def matches(process: subprocess.Popen[str], regex: str, count: int) -> list[float]:
-    """What the first lines that match say; fewer where the program ends."""
+    """What the first lines that match say of work done; fewer where the program ends."""
     found: list[float] = []
     assert process.stdout is not None
     for line in process.stdout:
         if match := re.search(regex, line):
-            found.append(float(match[1]))
+            named = match.groupdict()
+            found.append(float(named["throughput"] if "throughput" in named else match[1]))
         if len(found) == count:
             break
     return found

@@ -136,7 +136,8 @@ def test_it_says_how_a_workload_was_adjusted_as_the_api_does() -> None:
     page = wharfinger("simulate", *call)
     assert page.returncode == 0
     assert "What was done since it was placed" in page.stdout
-    assert "raised from" in page.stdout
+    assert "reduced from" in page.stdout
+    assert "raised from" in wharfinger("simulate", *call, "-o", "wide").stdout
 
 
 def test_pictures_are_drawn(tmp_path: Path) -> None:
