@@ -11,6 +11,7 @@ from tests.support.local import groups_of
 from wharfinger.catalog.known_files import load_known
 from wharfinger.engines.local import LocalEngine
 from wharfinger.model.interference import SharedResource
+from wharfinger.model.performance import Quantity
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def test_programs_are_measured_and_nothing_is_left(tmp_path: Path):
     assert json.loads(done.stdout)["measured"] == ["gzip", "python-json"]
     known = load_known(out)
     for program in known.programs:
-        (entries,) = program.performance.values()
+        entries = program.performance[Quantity.RATE]
         assert entries[100].value < entries[1000].value
         assert SharedResource.INTEGER in program.tolerated
         assert SharedResource.INTEGER in program.caused
