@@ -27,6 +27,7 @@ from wharfinger.model.workload import WorkloadType
 from wharfinger.policies.adaptation.demand_settings import DemandSettings
 from wharfinger.policies.adaptation.levels import with_measurement
 from wharfinger.policies.adaptation.slack import cpu_used, is_recent
+from wharfinger.policies.placement.resizing import BUSY
 
 MIN_SHARE = 0.2
 """Of X, held at the bound: less is told by a latency that has other reasons than load."""
@@ -98,10 +99,14 @@ class Demand:
     def short(self, record: WorkloadRecord, now: float) -> OffTarget | None:
         """How far a load that has just risen is above what is held; ``None`` = it is not.
 
-        That it has risen is told against the noise of the load. Nothing else has to last.
+        That it has risen is told against the noise of the load. Nothing else has to last. Where it
+        leaves CPU idle, it is not CPU that is short: its latency has other reasons, as neighbors.
         """
         demand, performance, held = record.demand, record.performance, self.held(record)
         if demand is None or performance is None or held is None or held >= 1:
+            return None
+        could = _capacity(record)
+        if could is None or demand.offered_per_second < BUSY * could:
             return None
         if record.phase is not Phase.RUNNING:
             return None
@@ -155,12 +160,13 @@ def sized_by(off: OffTarget, held: float | None, record: WorkloadRecord) -> OffT
     """The same by what it holds of what is offered, where that is known.
 
     A backlog says that its load is too much, not by how much; and a latency far below its bound
-    does not say how much CPU can be spared.
+    does not say how much CPU can be spared. Where CPU lies idle, it is not its load that is too much.
     """
     if held is None or off.throttled is not None or record.demand is None:
         return off
     if off.normalized < 1:
-        if off.normalized < held < 1:
+        busy = _busy(record)
+        if off.normalized < held < 1 and busy is not None and busy >= BUSY:
             offered = record.demand.offered_per_second
             return replace(off, normalized=held, offered_per_second=offered)
         return off
