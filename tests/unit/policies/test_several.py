@@ -76,6 +76,22 @@ def test_the_fewest_servers_that_reach_the_target_each_with_no_more_than_it_take
     assert len(placed(asks(1100.0), view)) == 3
 
 
+def test_two_servers_where_that_takes_clearly_less_cpu_than_one() -> None:
+    flat = Curve((500, 1000, 2000, 4000), tuple(Estimate(v, 0.02) for v in (60, 100, 130, 160)))
+    bends = Classification("hand", "1", {Quantity.RATE: flat}, servers=LINEAR)
+    request = replace(asks(140.0), classification=bends)
+    taken = placed(request, seen(4, 4, 4, able=ABLE))
+    assert len(taken) == 2
+    assert sum(taken.values()) <= 2000, "one would take more than 2.5 CPU"
+    verdict = QUASAR.place(request, seen(4, 4, 4, able=ABLE))
+    assert isinstance(verdict, Place)
+    assert "one server alone takes" in verdict.decision.message
+    half = {1: Estimate(1.0, 0.0), 2: Estimate(1.3, 0.0), 4: Estimate(1.6, 0.0)}
+    costly = replace(request, classification=replace(bends, servers=half))
+    assert len(placed(costly, seen(4, 4, 4, able=ABLE))) == 1, "two bring too little"
+    assert len(placed(asks(350.0), seen(4, 4, 4, able=ABLE))) == 1, "two would take as much"
+
+
 def test_more_are_taken_where_more_servers_bring_less() -> None:
     view = seen(4, 4, 4, 4, able=ABLE)
     half = {1: Estimate(1.0, 0.0), 2: Estimate(1.5, 0.0), 4: Estimate(2.5, 0.0)}

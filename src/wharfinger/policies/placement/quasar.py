@@ -67,10 +67,12 @@ from wharfinger.policies.placement.server_options import (
     reasons_on,
 )
 from wharfinger.policies.placement.several import (
+    CHEAPER,
     WORTH,
     ServerSet,
     best_set,
     best_when_empty,
+    cheaper_set,
     one_more,
     scale_out,
     with_next,
@@ -188,6 +190,8 @@ SAME_GAIN = 0.01
 """Expected targets by which servers are told apart; among others CPUs decide."""
 LOST = 0.5
 """Targets of residents that may be lost for a newcomer in expectation: more likely than not."""
+SAME_LOSS = 0.05
+"""Targets of residents: by more no further server may cost, so that less CPU is taken."""
 WORTHWHILE = 0.5
 """Of the CPU that is added in place, what it must add of performance, where servers come, too."""
 LEAST_DIFFERENCE = 1e-4
@@ -343,14 +347,20 @@ class Quasar(ByReservation):
         return options
 
     def _several(self, best: int, options: ServerOptions) -> ServerSet | None:
-        """Where the best server is not sure to keep the target: those that together are surer."""
+        """Those that together are surer than the best, or as sure with less CPU."""
         sizing = options.sizing
-        if sizing is None or max(options.outs) < 2 or sizing.reached[best]:
+        if sizing is None or max(options.outs) < 2:
             return None
         view, plateau = options.view, self.settings.sizing.plateau
         free = view.cpu_capacity - view.cpu_allocated
         possible, lost, outs = np.isfinite(options.score), options.lost, options.outs
         zone = _zone_of(options.request, view)
+        if sizing.reached[best]:
+            most = round(CHEAPER * int(options.need[best]))
+            if most < 2 * sizing.curve.sizes[0]:
+                return None
+            found = cheaper_set(sizing, free, possible, lost, outs, plateau, most, zone)
+            return found if found and found.lost <= float(lost[best]) + SAME_LOSS else None
         found = best_set(sizing, free, possible, lost, outs, plateau, zone)
         if found is None or found.lost > max(found.kept, LOST):
             return None
@@ -397,7 +407,10 @@ class Quasar(ByReservation):
         reach = f"reach the target with {sizing.confidence:.0%} confidence"
         if not sure:
             reach = f"come nearest: {does} of the target, kept with {found.kept:.0%} probability"
-        message = f"{', '.join(given)} {reach}; one server alone gives {one:.0%}"
+        alone = f"gives {one:.0%}"
+        if sizing.reached[ranked[0]]:
+            alone = f"takes {cpu_number(int(options.need[ranked[0]]))} CPU"
+        message = f"{', '.join(given)} {reach}; one server alone {alone}"
         numbers, more = {"servers": float(len(found.rows)), "one_server_pace": one}, None
         if len(found.rows) < max(options.outs):
             free, able = options.view.cpu_capacity - options.view.cpu_allocated, options.score < inf

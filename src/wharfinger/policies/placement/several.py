@@ -10,7 +10,7 @@ A service has o(n) = n: its balancer gives each server load in proportion to wha
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import exp, log, sqrt
+from math import exp, log
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,10 @@ number of servers is sure to keep it."""
 
 NEARLY = 0.95
 """Of what a further server gives at most: with less CPU it is worth as much."""
+
+
+CHEAPER = 0.8
+"""Of the CPU that fewer servers take: what more servers may take, to be worth it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +96,61 @@ def best_set(
     than gives the share ``plateau`` of the most is not looked at. By ``zone`` (S,) they are spread:
     no zone has two more than another that could have one. ``None`` = there are no two.
     """
-    sizes, medians = sizing.curve.sizes, sizing.curve.medians
-    at = _most_of(sizing, free_millicpus, plateau)
-    rows = np.flatnonzero(possible & (at >= 0))
-    order = np.argsort(lost[rows] - medians[at[rows]] + sizing.drop.mean[rows], kind="stable")
-    rows = rows[order] if zone is None else _in_turn(rows[order], zone)
-    rows = rows[: max(outs)]
+    rows, most = _by_quality(sizing, free_millicpus, possible, lost, max(outs), plateau, zone)
     best: ServerSet | None = None
     for count in range(2, min(len(rows), max(outs)) + 1):
-        cpu = sizes[at[rows[:count]]].tolist()
-        found = _set_of(sizing, rows[:count], cpu, lost, outs[count])
+        found = _set_of(sizing, rows[:count], most[:count], lost, outs[count])
         if found.kept >= sizing.confidence:
             return _with_least(sizing, found, lost, outs[count])
         if best is None or found.kept - best.kept >= WORTH * (count - len(best.rows)):
             best = found
     return best
+
+
+def cheaper_set(
+    sizing: Sizing,
+    free_millicpus: NDArray[np.int64],
+    possible: NDArray[np.bool_],
+    lost: Array,
+    outs: Mapping[int, Estimate],
+    plateau: float,
+    most_millicpus: int,
+    zone: NDArray[np.int64] | None = None,
+) -> ServerSet | None:
+    """Several servers that keep the target with at most so much CPU together; ``None`` = none do.
+
+    Performance grows less and less with CPU on one server, so that two parts may take less. The
+    rest as ``best_set``; of two numbers of servers the larger one must be as much cheaper again.
+    """
+    rows, most = _by_quality(sizing, free_millicpus, possible, lost, max(outs), plateau, zone)
+    best: ServerSet | None = None
+    for count in range(2, len(rows) + 1):
+        found = _set_of(sizing, rows[:count], most[:count], lost, outs[count])
+        if found.kept < sizing.confidence:
+            continue
+        found = _with_least(sizing, found, lost, outs[count])
+        given = sum(found.cpu_millicpus)
+        if given <= most_millicpus:
+            best, most_millicpus = found, round(CHEAPER * given)
+    return best
+
+
+def _by_quality(
+    sizing: Sizing,
+    free_millicpus: NDArray[np.int64],
+    possible: NDArray[np.bool_],
+    lost: Array,
+    count: int,
+    plateau: float,
+    zone: NDArray[np.int64] | None,
+) -> tuple[Rows, list[int]]:
+    """The ``count`` servers on which it does best, the best first, and the most CPU on each."""
+    at = _most_of(sizing, free_millicpus, plateau)
+    rows = np.flatnonzero(possible & (at >= 0))
+    does = sizing.curve.medians[at[rows]] - sizing.drop.mean[rows]
+    order = np.argsort(lost[rows] - does, kind="stable")
+    rows = (rows[order] if zone is None else _in_turn(rows[order], zone))[:count]
+    return rows, sizing.curve.sizes[at[rows]].tolist()
 
 
 def with_next(
@@ -163,40 +207,47 @@ def _most_of(
     return np.asarray(sizes.searchsorted(np.minimum(free_millicpus, useful), side="right") - 1)
 
 
-def _set_of(
-    sizing: Sizing, rows: Rows, cpu_millicpus: Sequence[int], lost: Array, out: Estimate
-) -> ServerSet:
+def _together(
+    sizing: Sizing, rows: Rows, cpu_millicpus: NDArray[np.int64], out: Estimate
+) -> tuple[Array, Array, Array]:
+    """Of (K, N) CPU on N servers: (K, N) what each gives, (K,) deviation, (K,) P(kept)."""
     at = np.minimum(sizing.curve.sizes.searchsorted(cpu_millicpus), len(sizing.curve.sizes) - 1)
     alone = np.exp(sizing.curve.medians[at] - sizing.drop.mean[rows])
     stds = np.sqrt(sizing.curve.variances[at] + sizing.drop.variance[rows])
-    together = float(alone.sum())
+    together = alone.sum(axis=1)
     # The parts share the curve, so their errors are taken as one.
-    std = sqrt(float(alone @ stds / together) ** 2 + out.std**2)
+    std = np.hypot((alone * stds).sum(axis=1) / together, out.std)
     mean = together * out.mean / len(rows)
-    kept = normal_below(np.array([(log(mean) - sizing.kept) / sqrt(std**2 + LEAST_STD**2)]))
+    kept = normal_below((np.log(mean) - sizing.kept) / np.hypot(std, LEAST_STD))
+    return alone * out.mean / len(rows), std, kept
+
+
+def _set_of(
+    sizing: Sizing, rows: Rows, cpu_millicpus: Sequence[int], lost: Array, out: Estimate
+) -> ServerSet:
+    given = np.array([cpu_millicpus], dtype=np.int64)
+    (shares,), (std,), (kept,) = _together(sizing, rows, given, out)
     return ServerSet(
         tuple(rows.tolist()),
         tuple(cpu_millicpus),
-        Estimate(mean, std),
-        float(kept[0]),
+        Estimate(float(shares.sum()), float(std)),
+        float(kept),
         float(lost[rows].sum()),
-        tuple((alone * out.mean / len(rows)).tolist()),
+        tuple(shares.tolist()),
     )
 
 
 def _with_least(sizing: Sizing, found: ServerSet, lost: Array, out: Estimate) -> ServerSet:
     """The same with the least CPU that still keeps the target: of all, then of the last."""
-    rows = np.array(found.rows, dtype=np.intp)
+    rows, given = np.array(found.rows, dtype=np.intp), np.array(found.cpu_millicpus)
     for capped in (slice(None), slice(-1, None)):
-        given = np.array(found.cpu_millicpus)
-        for size in sizing.curve.sizes[sizing.curve.sizes < given[capped].max()].tolist():
-            less = given.copy()
-            less[capped] = np.minimum(less[capped], size)
-            fewer = _set_of(sizing, rows, less.tolist(), lost, out)
-            if fewer.kept >= sizing.confidence:
-                found = fewer
-                break
-    return found
+        caps = sizing.curve.sizes[sizing.curve.sizes < given[capped].max()]
+        less = np.tile(given, (len(caps), 1))
+        less[:, capped] = np.minimum(less[:, capped], caps[:, np.newaxis])
+        enough = np.flatnonzero(_together(sizing, rows, less, out)[2] >= sizing.confidence)
+        if enough.size:
+            given = less[enough[0]]
+    return _set_of(sizing, rows, given.tolist(), lost, out)
 
 
 def best_when_empty(
