@@ -75,8 +75,18 @@ def test_applying_makes_all_as_the_file_says(manager: LiveManager):
     shown = manager.run("apply", "-f", "-", "--dry-run", text=as_file(changed))
     assert "workload/a would be updated" in shown
     assert manager.workloads()["a"]["priority"] == 0
+    assert "spec.priority  0     4" in shown
     assert manager.run("apply", "-f", "-", text=as_file(changed)) == "workload/a updated\n"
     assert manager.workloads()["a"]["priority"] == 4
+    started_at, changed = (
+        manager.workloads()["a"]["started_at"],
+        shell("a", "exec sleep 60", priority=4, adapt="recommend"),
+    )
+    shown = manager.run("apply", "-f", "-", "--dry-run", text=as_file(changed))
+    assert "spec.adapt  auto  recommend" in shown
+    assert manager.run("apply", "-f", "-", text=as_file(changed)) == "workload/a updated\n"
+    found = manager.workloads()["a"]
+    assert (found["run"], found["started_at"]) == (1, started_at), "it runs on"
     other = shell("a", "exec sleep 61", priority=4)
     out = manager.run("apply", "-f", "-", text=as_file(other, shell("b", "true")))
     assert out == "workload/a replaced: run 2 begins\nworkload/b created\n"
