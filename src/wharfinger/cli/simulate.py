@@ -139,7 +139,7 @@ def _one(arguments: argparse.Namespace) -> None:
         outcome = simulation.run(progress.share)
     document: Record = {
         "name": outcome.scenario,
-        "policy": outcome.policy,
+        "policy": spec.policy,
         "admission": outcome.admission,
         "seed": outcome.seed,
         **outcome.summary,
