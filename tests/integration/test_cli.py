@@ -68,7 +68,7 @@ def test_a_dry_run_shows_the_numbers_and_takes_nothing(manager: LiveManager):
     assert "workload/a would be created" in shown
     assert "admission by fifo: yes" in shown
     assert "profiling by joint-profiling: yes" in shown, "it is classified first, then placed"
-    assert "if it were placed now (nothing of it is measured: from known" in shown
+    assert "if it were placed now (it has no target, and gets its reservation)" in shown
     (told,) = json.loads(manager.run("submit", "-f", "-", "--dry-run", "-o", "json", text=text))
     assert told["outlook"]["basis"] == "type"
     assert told["outlook"]["chosen"]["cpus"] > 0

@@ -75,12 +75,25 @@ def test_applying_makes_all_as_the_file_says(manager: LiveManager):
     shown = manager.run("apply", "-f", "-", "--dry-run", text=as_file(changed))
     assert "workload/a would be updated" in shown
     assert manager.workloads()["a"]["priority"] == 0
+    assert "spec.priority  0     4" in shown
     assert manager.run("apply", "-f", "-", text=as_file(changed)) == "workload/a updated\n"
     assert manager.workloads()["a"]["priority"] == 4
     other = shell("a", "exec sleep 61", priority=4)
     out = manager.run("apply", "-f", "-", text=as_file(other, shell("b", "true")))
     assert out == "workload/a replaced: run 2 begins\nworkload/b created\n"
     manager.wait_for(lambda found: (found["a"]["run"], found["a"]["phase"]) == (2, "running"))
+
+
+def test_how_a_workload_is_adjusted_is_applied_while_it_runs(manager: LiveManager):
+    manager.run("apply", "-f", "-", text=as_file(shell("a", "exec sleep 600")))
+    manager.run("wait", "a", "--for", "running", "--timeout", "50s")
+    before, changed = manager.workloads()["a"], shell("a", "exec sleep 600", adapt="recommend")
+    shown = manager.run("apply", "-f", "-", "--dry-run", text=as_file(changed))
+    assert "workload/a would be updated" in shown
+    assert "spec.adapt  auto  recommend" in shown
+    assert manager.run("apply", "-f", "-", text=as_file(changed)) == "workload/a updated\n"
+    after = manager.workloads()["a"]
+    assert (after["run"], after["started_at"]) == (1, before["started_at"]), "it runs on"
 
 
 def test_several_files_are_applied_whole_or_not_at_all(manager: LiveManager, tmp_path: Path):

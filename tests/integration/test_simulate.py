@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from wharfinger.simulator.pieces import PIECES
+
 TIMES = {
     "wall_seconds",
     "peak_rss_bytes",
@@ -147,6 +149,12 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
     names = {path.name for path in directory.iterdir()}
     assert names == {Path(file).name for file in found["files"]}
     assert {"performance.png", "performance.svg", "utilization.png", "cores.svg"} <= names
+
+
+@pytest.mark.parametrize("policy", ["+".join([*PIECES, "quasar"]), "stated+autoscale"])
+def test_all_words_may_stand_before_a_policy(policy: str):
+    told = simulated("paragon-local-low", "--policy", policy, "--servers", "4", "--workloads", "3")
+    assert told["policy"] == policy
 
 
 @pytest.mark.parametrize(

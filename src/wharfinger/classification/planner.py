@@ -86,6 +86,7 @@ class JointPlanner:
         if stated and known is not None and known.performance:
             return self._complete(request, known, view)
         why_not = _why_no_copy(workload, view) or self._too_short(workload)
+        why_not = why_not or (_too_large(request, view) if stated else "")
         if why_not:
             return Profiling(self._decision(f"{why_not}: a cold start"))
         memory_bytes, room = workload.reservation.memory_bytes, _room(request, view)
@@ -94,7 +95,8 @@ class JointPlanner:
         row = int(np.argmax(room)) if room.size else 0
         worth = self._worth(workload.type, row, room, view) if room.size else []
         if not worth:
-            return Profiling(self._no_room(view))
+            is_known = known is not None and bool(known.performance)
+            return Profiling(self._no_room(view, is_known=is_known))
         platform = view.platforms[view.platform[row]]
         alike, others = _places(row, worth, np.argsort(-room, kind="stable"), room, view)
         able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
@@ -236,11 +238,11 @@ class JointPlanner:
         """What is missing of what is known of its program, where that repays its runs."""
         workload, cpu, room = request.workload, _stated_cpu(request, view), _room(request, view)
         enough = Profiling(self._decision("enough is known of its program"), known=True)
-        if _why_no_copy(workload, view) or self._too_short(workload):
+        if _why_no_copy(workload, view) or self._too_short(workload) or _too_large(request, view):
             return enough
         if not room.size or int(room.max()) < cpu:
             # Where CPU is that short it is not placed before those that are profiled first.
-            return Profiling(self._no_room(view, cpu))
+            return Profiling(self._no_room(view, cpu, is_known=True))
         across = self._made.recommender(Aspect.HETEROGENEITY, workload.type)
         if across is None or known.platform not in across.matrix.columns:
             return enough
@@ -337,14 +339,19 @@ class JointPlanner:
     def _decision(self, message: str) -> Decision:
         return Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, message)
 
-    def _no_room(self, view: View, cpu_millicpus: int = MIN_MILLICPUS) -> Decision:
+    def _no_room(
+        self, view: View, cpu_millicpus: int = MIN_MILLICPUS, *, is_known: bool = False
+    ) -> Decision:
         busy = int((view.copies > 0).sum())
+        what = " for a profiling copy"
+        if is_known:
+            what = ": its program is known, and it waits with those that are profiled first"
         return Decision(
             Stage.PROFILING,
             self.name,
             accepted=False,
             reason=ReasonCode.NO_ROOM if len(view.names) else ReasonCode.NO_SERVERS,
-            message=f"no server has {cpu_number(cpu_millicpus)} CPU free for a profiling copy",
+            message=f"no server has {cpu_number(cpu_millicpus)} CPU free{what}",
             would_change=f"room on a server on which no other copy runs ({busy} run now)",
             considered=len(view.names),
             numbers={"copies": float(busy), "cpu_needed_millicpus": float(cpu_millicpus)},
@@ -415,6 +422,14 @@ def _stated_cpu(request: Request, view: View) -> int:
     """Thousandths of a CPU that a copy of what is stated gets."""
     cpu = request.reserved(view.capabilities).cpu_millicpus
     return max(cpu, MIN_MILLICPUS) if view.capabilities.fractional_cpu else cpu
+
+
+def _too_large(request: Request, view: View) -> str:
+    """Empty where a server has what is stated, or there is no server: a copy could be made."""
+    cpu = _stated_cpu(request, view)
+    if not len(view.names) or int(view.cpu_capacity.max()) >= cpu:
+        return ""
+    return f"no server has {cpu_number(cpu)} CPU, even when empty"
 
 
 def _holding(across: Recommender, cpu: int, view: View) -> tuple[str, ...]:

@@ -247,6 +247,12 @@ def _phases(_given: dict[str, str]) -> list[str]:
     return ["ended", "live", *(phase.value for phase in Phase)]
 
 
+def _adapts(_given: dict[str, str]) -> list[str]:
+    from wharfinger.model.workload import Adapt  # noqa: PLC0415 - only where it is needed
+
+    return [each.value for each in Adapt]
+
+
 def _registered(module: str, registry: str) -> Callable[[dict[str, str]], list[str]]:
     """The names in a table or of a function of ours, which is imported when it is asked for."""
 
@@ -286,6 +292,7 @@ _SOURCES: dict[tuple[str, str], Source] = {
     ("drain", "names"): _servers,
     ("uncordon", "names"): _servers,
     ("", "phase"): _phases,
+    ("", "adapt"): _adapts,
     ("", "output"): _formats,
     ("", "context"): _contexts,
     ("", "scenario"): _registered("simulator.scenario.scenario_files", "shipped"),

@@ -89,7 +89,9 @@ def describe_workload(workload: Record) -> str:
 
 
 def _facts(workload: Record) -> list[tuple[str, str]]:
-    why = ": ".join(filter(None, (workload["reason"], workload["message"])))
+    reason = workload["reason"]
+    message = workload["message"].removeprefix(f"{reason}: ")  # As of what is recommended.
+    why = ": ".join(filter(None, (reason, message)))
     ends = [("Signal", workload["signal"]), ("Exit code", workload["exit_code"])]
     usage = workload["usage"] or {}
     cpu_seconds = usage.get("cpu_seconds") or workload["cpu_seconds"]

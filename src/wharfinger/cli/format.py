@@ -9,6 +9,9 @@ NONE = "-"
 """In the place of a value that is unknown or does not exist."""
 _TIMESTAMP = re.compile(r"\b(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?Z")
 _MILLICPUS = re.compile(r"\b(\d{2,7})m\b")
+_BEYOND = re.compile(r"\b\d{4,}%")
+_MOST_PERCENT = ">999%"
+"""More is not told: such predictions are no better than that."""
 
 
 def duration(seconds: float | None) -> str:
@@ -62,12 +65,10 @@ def significant(value: float) -> str:
 def percent(share: float | None) -> str:
     """A share in whole percents.
 
-    >>> percent(1.049), percent(None), percent(1000.0)
-    ('105%', '-', '>10x')
+    >>> percent(1.049), percent(None), percent(9.996)
+    ('105%', '-', '>999%')
     """
-    if share is None:
-        return NONE
-    return f"{share:.0%}" if share < 10 else ">10x"
+    return NONE if share is None else _BEYOND.sub(_MOST_PERCENT, f"{share:.0%}")
 
 
 def cpus(value: float) -> str:
@@ -114,14 +115,18 @@ def text(value: object) -> str:
 
 
 def words(message: str) -> str:
-    """A message with times as in tables, and CPU in CPUs where earlier versions wrote thousandths.
+    """A message with times and shares as in tables, and CPU in CPUs.
+
+    Earlier versions wrote thousandths of a CPU.
 
     >>> words("target missed at 80% for 10 s: 400m CPU become 550m")
     'target missed at 80% for 10 s: 0.4 CPU become 0.55'
     >>> words("it is ready since 2026-11-22T18:45:22.091Z")
     'it is ready since 2026-11-22 18:45:22Z'
+    >>> words("one server alone gives 1240%")
+    'one server alone gives >999%'
     """
-    message = _TIMESTAMP.sub(r"\1 \2Z", message)
+    message = _BEYOND.sub(_MOST_PERCENT, _TIMESTAMP.sub(r"\1 \2Z", message))
     if "m CPU" not in message:
         return message
     return _MILLICPUS.sub(lambda match: number(int(match[1]) / 1000), message)

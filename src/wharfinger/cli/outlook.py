@@ -13,11 +13,12 @@ def outlook_text(outlook: Record) -> str:
     chosen, others = outlook["chosen"], outlook["others"]
     if chosen is None:
         lines.append(f"  not placed: {sentence(outlook['refusal'])}")
-        return indented("\n".join(lines))
-    if outlook["attainable"] is False:
-        best = max([chosen, *others], key=lambda option: option["kept_probability"])
+    options = [one for one in (chosen, *others) if one is not None]
+    if outlook["attainable"] is False and options:
+        best = max(options, key=lambda option: option["kept_probability"] or 0.0)
         lines.append(f"  the target cannot be kept; the best is {_in_words(best)}")
-    lines += [f"  {line}" for line in _options([chosen, *others]).splitlines()]
+    if options:
+        lines += [f"  {line}" for line in _options(options, chosen).splitlines()]
     return indented("\n".join(lines))
 
 
@@ -39,8 +40,8 @@ def _cpus(given: Record) -> str:
     return "the rest of the" if given["best_effort"] else fmt.number(given["cpus"])
 
 
-def _options(options: Sequence[Record]) -> str:
-    chosen, predicted = options[0], [o["predicted"] for o in options if o["predicted"]]
+def _options(options: Sequence[Record], chosen: Record | None) -> str:
+    predicted = [o["predicted"] for o in options if o["predicted"]]
     columns: list[Column] = [("ALLOCATION", _given)]
     if any(len(option["servers"]) > 1 for option in options):
         columns.append(column("CPU", "cpus", fmt.number))

@@ -15,6 +15,7 @@ from wharfinger.cli.output import Record, column, fields, show, table
 from wharfinger.cli.progress import Progress
 from wharfinger.cli.readers import number, probability, whole
 from wharfinger.errors import InvalidInput
+from wharfinger.simulator.pieces import PIECES, words_of
 
 # Imported by the functions that need it: help needs none of it, and it takes long.
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", metavar="SCENARIO", nargs="?", help=words)
     add = partial(add_option, parser)
     add("--list", "list the scenarios that are shipped")
-    add("--policy NAME", "places and sizes: NAME or NAME[SETTING=VALUE,...] (default: quasar)")
+    words = "places and sizes: NAME or NAME[SETTING=VALUE,...] (default: quasar); words may stand "
+    words += f"before it, each followed by +, to tell it a truth or stop it: {', '.join(PIECES)}"
+    add("--policy NAME", words)
     words = "several policies on the same draws; the others are compared with the first"
     add("--compare P,Q,...", words)
     add("--repeats N", f"seeds of a comparison (default: {REPEATS})", read=whole(1))
@@ -107,17 +110,18 @@ def _spec(arguments: argparse.Namespace, policy: str) -> "RunSpec":
     from wharfinger.simulator.run import RunSpec  # noqa: PLC0415
 
     option = "--compare" if arguments.compare else "--policy"
-    name = split_spec(policy, option)[0]
+    named = words_of(policy, option)[1]
+    name = split_spec(named, option)[0]
     if name in POLICIES:  # Wrong settings are told before anything runs.
         make_policy(
-            policy,
+            named,
             admission="" if arguments.admission == ORACLE else arguments.admission or "",
             adaptation=arguments.adaptation or "",
             contention=arguments.contention or "",
         )
     elif name not in policies():
         there_are = ", ".join(policies())
-        raise InvalidInput(f"{option}: {policy!r} is not a policy; there are {there_are}")
+        raise InvalidInput(f"{option}: {named!r} is not a policy; there are {there_are}")
     return RunSpec(
         policy=policy,
         series=arguments.plots is not None,
@@ -135,7 +139,7 @@ def _one(arguments: argparse.Namespace) -> None:
         outcome = simulation.run(progress.share)
     document: Record = {
         "name": outcome.scenario,
-        "policy": outcome.policy,
+        "policy": spec.policy,
         "admission": outcome.admission,
         "seed": outcome.seed,
         **outcome.summary,

@@ -5,8 +5,9 @@ there, or exchanges them, so that all are as their files say.
 """
 
 import argparse
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from wharfinger.cli.decisions import decisions_text
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK, complain
 from wharfinger.cli.options import add_common, add_option, add_wait, connect
 from wharfinger.cli.outlook import outlook_text
-from wharfinger.cli.output import Record, show, table
+from wharfinger.cli.output import Record, column, indented, show, table
 from wharfinger.cli.tables import columns
 from wharfinger.cli.waiting import Judge, wait_for
 from wharfinger.errors import Conflict, InvalidInput
@@ -42,12 +43,18 @@ _WOULD = {
     "runs-again-after-its-end": "would run again when it has stopped, as run {run}",
 }
 
+_UNPROFILED = ("not profiled", "a cold start")
+"""In the messages of decisions about profiling by which it is not profiled first."""
+_KNOWN = ("measured", "same-program")
+"""On what an outlook may rest that is not profiled again."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of either command."""
     words = "manifests, YAML or JSON, many to a file; - is standard input; repeatable"
     parser.add_argument("-f", "--file", action="append", required=True, metavar="FILE", help=words)
-    add_option(parser, "--dry-run", "show what would be decided, change nothing")
+    words = "show what would be decided now, on each alone; change nothing"
+    add_option(parser, "--dry-run", words)
     if parser.prog.endswith("submit"):
         add_option(parser, "--once", "leave those that have ended as they are: no new runs")
     add_wait(parser, "wait for their end, of new runs if there are; 3 when one does not complete")
@@ -177,23 +184,37 @@ def _check_all(submitter: Submitter, documents: list[tuple[str, bytes]]) -> None
 
 def previews_text(previews: list[Record]) -> str:
     """What would be decided for each, and what is not known yet."""
-    return "\n".join(
-        f"workload/{one['name']} {outcome(one, _WOULD)}\n"
-        + decisions_text(one["decisions"])
-        + _unknown(one["decisions"])
-        + ("\n" + outlook_text(one["outlook"]) if one.get("outlook") else "")
-        for one in previews
-    )
+    return "\n".join("\n".join(filter(None, _preview(one))) for one in previews)
 
 
-def _unknown(decisions: list[Record]) -> str:
-    """What a dry run can't know: it measures nothing."""
+def _preview(one: Record) -> Iterator[str]:
+    outlook = one.get("outlook")
+    yield f"workload/{one['name']} {outcome(one, _WOULD)}"
+    yield changes_text(one.get("changes") or [])
+    yield decisions_text(one["decisions"])
+    if outlook is None or outlook["basis"] not in _KNOWN:
+        yield _unknown(one["decisions"])
+    yield outlook_text(outlook) if outlook else ""
+
+
+def changes_text(changes: Sequence[Record]) -> str:
+    """The fields that would differ; empty = none does."""
+    columns = [column("FIELD", "name"), column("FROM", form=_value), column("TO", form=_value)]
+    return indented(table(changes, columns)) if changes else ""
+
+
+def _value(value: object) -> str:
+    return fmt.text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _unknown(decisions: Sequence[Record]) -> str:
+    """What a dry run can't know of what is measured before it runs, which a cold start is not."""
     profiling = [d for d in decisions if d["stage"] == "profiling"]
-    if not profiling or "not profiled" in profiling[-1]["message"]:
+    if not profiling or any(why in profiling[-1]["message"] for why in _UNPROFILED):
         return ""
-    what = "is profiled or classified first" if profiling[0]["accepted"] else "waits to be profiled"
+    what = "is profiled first" if profiling[0]["accepted"] else "waits to be profiled"
     return (
-        "\n  not measured yet: how its performance follows CPU, what interference it tolerates and "
+        "  not measured yet: how its performance follows CPU, what interference it tolerates and "
         f"causes.\n  It {what}, and may then be placed elsewhere, with another allocation"
     )
 

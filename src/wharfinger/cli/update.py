@@ -4,12 +4,11 @@ import argparse
 import json
 from pathlib import Path
 
-from wharfinger.cli import format as fmt
 from wharfinger.cli.decisions import decisions_text
 from wharfinger.cli.options import add_common, add_option, connect
 from wharfinger.cli.outlook import outlook_text
-from wharfinger.cli.output import Record, column, indented, show, table
-from wharfinger.cli.submit import read_document, source_of
+from wharfinger.cli.output import Record, show
+from wharfinger.cli.submit import changes_text, read_document, source_of
 from wharfinger.errors import InvalidInput
 
 # Option, the field of the manifest that it sets, and what it is.
@@ -73,17 +72,11 @@ def _preview_text(preview: Record) -> str:
     """What would differ, and what would be decided on it."""
     if not preview["changes"]:
         return f"workload/{preview['name']} is so already: unchanged"
-    columns = [column("FIELD", "name"), column("FROM", form=_value), column("TO", form=_value)]
-    changes = indented(table(preview["changes"], columns))
-    parts = [f"workload/{preview['name']} would be updated", changes]
+    parts = [f"workload/{preview['name']} would be updated", changes_text(preview["changes"])]
     parts.append(decisions_text(preview["decisions"]))
     if preview.get("outlook"):
         parts.append(outlook_text(preview["outlook"]))
     return "\n".join(filter(None, parts))
-
-
-def _value(value: object) -> str:
-    return fmt.text(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _patch(arguments: argparse.Namespace) -> Record:

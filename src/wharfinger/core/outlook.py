@@ -14,10 +14,10 @@ from wharfinger.core.pools import place_within
 from wharfinger.core.seams import verdicts
 from wharfinger.core.seams.verdicts import PlacementVerdict
 from wharfinger.core.state import WorkloadRecord
-from wharfinger.model.decisions import Decision, Place
+from wharfinger.model.decisions import Decision, Place, ReasonCode
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.view import Request, View
-from wharfinger.model.workload import Workload
+from wharfinger.model.workload import OnMiss, Workload
 
 NEW = -1
 """As the ``uid`` of a record outside the state."""
@@ -36,7 +36,7 @@ class Outlook:
         chosen: ``None`` = it would not be placed now.
         decision: Why so.
         others: Other allocations that the placement would choose next, each of another kind or on
-            other servers.
+            other servers; where it is refused for its target, those that come nearest.
     """
 
     chosen: Place | None
@@ -73,9 +73,16 @@ def outlook(
         return place_within(core.policy.placement, asked, view.cluster, allowed)
 
     chosen = ask(request)
-    if not isinstance(chosen, Place):
+    if isinstance(chosen, Place):
+        return Outlook(chosen, chosen.decision, tuple(_others(ask, request, chosen, view.cluster)))
+    if chosen.decision.reason is not ReasonCode.WILL_MISS:
         return Outlook(None, chosen.decision)
-    return Outlook(chosen, chosen.decision, tuple(_others(ask, request, chosen, view.cluster)))
+    tried = replace(request, workload=replace(request.workload, on_miss=OnMiss.RUN))
+    nearest = ask(tried)
+    if not isinstance(nearest, Place):
+        return Outlook(None, chosen.decision)
+    others = nearest, *_others(ask, tried, nearest, view.cluster)
+    return Outlook(None, chosen.decision, others)
 
 
 def _record(core: Core, workload: Workload, now: float) -> WorkloadRecord:

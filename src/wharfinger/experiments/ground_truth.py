@@ -40,6 +40,17 @@ class StudyFindings:
     drawn: Mapping[str, Panels] = field(default_factory=dict)
 
 
+def together(parts: Sequence[StudyFindings]) -> StudyFindings:
+    """The findings of all parts of one population."""
+    numbers: dict[str, float] = {}
+    drawn: dict[str, Panels] = {}
+    for part in parts:
+        numbers |= part.numbers
+        for picture, panels in part.drawn.items():
+            drawn[picture] = {**drawn.get(picture, {}), **panels}
+    return StudyFindings(numbers, drawn)
+
+
 def of_first(panels: Sequence[Panels]) -> Panels:
     """The first population alone."""
     return panels[0]
@@ -92,6 +103,8 @@ class GroundTruthStudy:
         units: By pattern of names, the first that matches; else ``"fraction"``.
         remarks: Makes notes from the first population.
         tables: Reads CSV files, and returns a function that measures them with a seed.
+        parts: ``measure`` takes one of them as ``part``, and measures that of a population; each is
+            a piece of work of its own. Empty = a population is one.
     """
 
     name: str
@@ -106,6 +119,7 @@ class GroundTruthStudy:
     tables: Callable[[Sequence[Path]], Callable[[int], StudyFindings]] | None = None
     repeats: int = 7
     scale: float | None = None
+    parts: tuple[str, ...] = ()
 
     @property
     def takes(self) -> frozenset[str]:
@@ -123,13 +137,17 @@ class GroundTruthStudy:
         """Measure each population, and the given tables."""
         arguments = context.arguments
         regime = find_regime(arguments.regime or DEFAULT)
-        populations = parallel.each(
-            partial(self.measure, regime, **self._size(arguments)),
-            arguments.seeds,
-            lambda seed: f"population {seed}",
+        parts = self.parts or ("",)
+        found = parallel.each(
+            partial(_measure, partial(self.measure, regime, **self._size(arguments))),
+            [(seed, part) for seed in arguments.seeds for part in parts],
+            lambda piece: " ".join(filter(None, ("population", str(piece[0]), piece[1]))),
             context.processes,
             context.progress,
         )
+        populations = [
+            together(found[at : at + len(parts)]) for at in range(0, len(found), len(parts))
+        ]
         measured = list(self._measured(context))
         return ExperimentResult(
             self.name,
@@ -164,6 +182,11 @@ class GroundTruthStudy:
     def _unit(self, name: str) -> str:
         fitting = (unit for pattern, unit in self.units.items() if fnmatchcase(name, pattern))
         return next(fitting, "fraction")
+
+
+def _measure(measure: Callable[..., StudyFindings], piece: tuple[int, str]) -> StudyFindings:
+    seed, part = piece
+    return measure(seed, part=part) if part else measure(seed)
 
 
 def _draw(

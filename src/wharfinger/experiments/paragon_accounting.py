@@ -17,7 +17,7 @@ from wharfinger.experiments.paragon_figures import (
     PUBLISHED_RULE,
 )
 from wharfinger.experiments.runs import Figure, RunMeasure
-from wharfinger.simulator.informed import (
+from wharfinger.simulator.pieces import (
     NO_PROFILING,
     TRUE_CONTENTION,
     TRUE_PLATFORMS,

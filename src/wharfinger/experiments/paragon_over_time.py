@@ -20,7 +20,7 @@ from wharfinger.experiments.paragon_figures import (
     published,
 )
 from wharfinger.experiments.runs import Figure, Published, RunMeasure
-from wharfinger.simulator.informed import ONE_A_SERVER, informed
+from wharfinger.simulator.pieces import ONE_A_SERVER, informed
 from wharfinger.simulator.results.outcome import Outcome
 
 LOCAL_LOW, LOCAL_OVERSUBSCRIBED = "paragon-local-low", "paragon-local-oversubscribed"

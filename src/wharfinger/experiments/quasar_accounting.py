@@ -12,7 +12,7 @@ from statistics import fmean
 from wharfinger.experiments.quasar_figures import EC2, KEPT, OF_QUASAR, OVER_TARGET, QUASAR
 from wharfinger.experiments.runs import Figure, RunMeasure
 from wharfinger.model.workload import WorkloadType
-from wharfinger.simulator.informed import (
+from wharfinger.simulator.pieces import (
     NO_PROFILING,
     NO_REACTION,
     TRUE_CONTENTION,

@@ -19,7 +19,7 @@ from wharfinger.experiments.quasar_figures import (
 )
 from wharfinger.experiments.runs import Figure, Published, RunMeasure
 from wharfinger.model.workload import WorkloadType
-from wharfinger.simulator.informed import STATED, informed
+from wharfinger.simulator.pieces import STATED, informed
 from wharfinger.simulator.policies import ORACLE
 from wharfinger.simulator.results.outcome import Outcome
 

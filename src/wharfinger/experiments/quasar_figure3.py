@@ -38,6 +38,7 @@ from wharfinger.simulator.truth.physics.regimes import Regime
 ENTRIES = tuple(range(1, 9))
 SHOWN = (HADOOP, MEMCACHED, SINGLE_NODE)
 """Web servers are left out there, too: they are like memcached."""
+COSTS = "costs"
 TIMED = (2, 8)
 EXHAUSTIVE_PER_AXIS = 4
 """As many runs are made for all four as for the one that stands in their place."""
@@ -49,23 +50,25 @@ def look(
     workloads: int | None = None,
     scale: float = 1.0,
     estimator: str = DEFAULT_ESTIMATOR,
+    *,
+    part: str,
 ) -> StudyFindings:
-    """All entries of one population."""
+    """All entries of one classification of one population, or what those of all cost."""
     of_a_kind = workloads or max(2, round(OF_A_KIND * scale))
     rates = Rates(regime, draw_kinds(regime, seed, of_a_kind))
-    axes = {name: rates.axis(name) for name in (*AXES, EXHAUSTIVE)}
-    numbers: dict[str, float] = {}
-    panels: dict[str, dict[str, Curve]] = {}
-    for name in AXES:
-        errors = {kind: np.full(len(ENTRIES), np.nan) for kind in SHOWN}
-        for at, entries in enumerate(ENTRIES):
-            found = by_kind(judge(axes[name], entries, seed, estimator=estimator))
-            for kind in [kind for kind in SHOWN if kind in found]:
-                errors[kind][at] = value = float(np.percentile(found[kind], 90))
-                numbers[f"{kind}/{name}/{entries}"] = value
-        known = {kind: own for kind, own in errors.items() if not np.isnan(own).all()}
-        panels[name] = {kind: (list(ENTRIES), 100 * own) for kind, own in known.items()}
-    return StudyFindings(numbers | _costs(axes, estimator), {"entries": panels})
+    if part == COSTS:
+        axes = {name: rates.axis(name) for name in (*AXES, EXHAUSTIVE)}
+        return StudyFindings(_costs(axes, estimator))
+    axis, numbers = rates.axis(part), dict[str, float]()
+    errors = {kind: np.full(len(ENTRIES), np.nan) for kind in SHOWN}
+    for at, entries in enumerate(ENTRIES):
+        found = by_kind(judge(axis, entries, seed, estimator=estimator))
+        for kind in [kind for kind in SHOWN if kind in found]:
+            errors[kind][at] = value = float(np.percentile(found[kind], 90))
+            numbers[f"{kind}/{part}/{entries}"] = value
+    known = {kind: own for kind, own in errors.items() if not np.isnan(own).all()}
+    curves: dict[str, Curve] = {k: (list(ENTRIES), 100 * own) for k, own in known.items()}
+    return StudyFindings(numbers, {"entries": {part: curves}})
 
 
 def _costs(axes: Mapping[str, TrueAxis], estimator: str) -> dict[str, float]:
@@ -91,6 +94,7 @@ QUASAR_FIGURE3 = GroundTruthStudy(
     about="errors of the classifications by how many entries are known, and what these cost",
     source="Quasar 3.2, Figure 3",
     measure=look,
+    parts=(*AXES, COSTS),
     scale=1.0,
     pictures=(
         Picture(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from wharfinger.experiments.runs import Figure, Published, RunExperiment, RunMeasure
-from wharfinger.simulator.informed import STATED, informed
+from wharfinger.simulator.pieces import STATED, informed
 from wharfinger.simulator.policies import ORACLE
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 

@@ -26,7 +26,7 @@ _Warnings: TypeAlias = Iterator[tuple[str, str]]
 
 def advise(workload: Workload, document: Document) -> None:
     """Add the warnings of a workload that is right to those of its document."""
-    measured = (*_unmeasured(workload, document), *_unseen(workload))
+    measured = (*_unmeasured(workload, document), *_unseen(workload), *_unread(workload))
     warnings = (*measured, *_lifetime(workload), *_buffered(workload))
     for path, message in warnings:
         document.warn(path, message)
@@ -51,6 +51,18 @@ def _unseen(workload: Workload) -> _Warnings:
         yield "spec.target.latency", f"{unknown}, e.g. (?P<latency_ms>[0-9.]+)"
     if target.throughput_per_second is not None and seen <= {"latency", "offered"}:
         yield "spec.target.throughput", f"{unknown}, e.g. (?P<throughput>[0-9.]+)"
+
+
+def _unread(workload: Workload) -> _Warnings:
+    """A load that is told of what is not followed by its load."""
+    target, measure = workload.target, workload.measure
+    service = workload.type is WorkloadType.LATENCY_CRITICAL
+    if service and target is not None and target.latency is not None:
+        return
+    for field, regex in (("progress", measure.progress_regex), ("load", measure.load_regex)):
+        if regex and "offered" in re.compile(regex).groupindex:
+            message = "its group offered is read only of services with a bound on their latency"
+            yield f"spec.measure.{field}.regex", f"{message}; remove the group"
 
 
 def _quantities(workload: Workload) -> set[str]:

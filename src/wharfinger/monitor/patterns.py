@@ -9,6 +9,7 @@ import signal
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import nan
 from types import FrameType
 
 from wharfinger.model.workload import NAMED_NUMBERS
@@ -71,6 +72,7 @@ class LinePattern:
     ) -> dict[str, float]:
         """The newest number of each group, empty where no line matches, else ``ValueError``.
 
+        A load that is no finite number is NaN, and the rest of its line is kept.
         ``TookTooLong``: the pattern backtracks too much.
         """
         newest: dict[str, float] = {}
@@ -79,10 +81,19 @@ class LinePattern:
                 match = self._regex.search(line[:MAX_LINE_CHARACTERS])
                 for name, group in self._groups.items():
                     if match and match[group] is not None and name not in newest:
-                        newest[name] = number(match[group])
+                        newest[name] = _number(name, match[group])
                 if len(newest) == len(self._groups):
                     break
         return newest
+
+
+def _number(name: int | str, text: str) -> float:
+    try:
+        return number(text)
+    except ValueError:
+        if name == "offered":
+            return nan
+        raise
 
 
 def number(text: str) -> float:

@@ -1,6 +1,7 @@
 """The numbers of one reader, smoothed, and why it says nothing."""
 
 from collections.abc import Callable
+from math import inf
 
 from wharfinger.model.performance import Quantity, Reading
 from wharfinger.model.workload import NAMED_NUMBERS
@@ -47,29 +48,32 @@ class ReadingSource:
         self.trouble = ""
         self.has_lines = False
         self.tells_offered = False
+        self._heard_at: float | None = None
         self._spec = spec
 
     def forget(self) -> None:
         """Begin anew: what it said is no performance of now."""
         self.levels, self.done, self.trouble, self.has_lines = {}, Counter(), "", False
+        self._heard_at = None
 
     @property
     def said_at(self) -> float | None:
-        """When it gave its newest number; ``None`` = it gave none."""
-        times = [level.seen_at for level in self.levels.values() if level.seen_at is not None]
-        return max([*times, *([self.done.last[0]] if self.done.last else [])], default=None)
+        """When it gave its newest number, also one that can't be; ``None`` = it gave none."""
+        times = [level.seen_at for level in self.levels.values()]
+        counted = self.done.last[0] if self.done.last else None
+        return max((at for at in (*times, counted, self._heard_at) if at is not None), default=None)
 
     def observe(self, now: float, numbers: dict[str, float], *, is_counter: bool) -> None:
         """Take in numbers by the names of their groups."""
         if numbers:
-            self.trouble = ""
+            self.trouble, self._heard_at = "", now
         for name, value in numbers.items():
             plain = ("done" if is_counter else "", 1.0)
             self.tells_offered |= name == "offered"
             word, scale = plain if name == NUMBER else NAMED_NUMBERS[name]
             if word == "done" and value < 0:
                 self.trouble = f"{self.name}: {value:g} is no work done so far; {self._mend}"
-            elif word == "offered" and value < 0:
+            elif word == "offered" and not 0 <= value < inf:
                 self.trouble = f"{self.name}: {value:g} is no load; name what clients send offered"
             elif word == "done":
                 self.done.observe(now, value)

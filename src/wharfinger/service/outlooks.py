@@ -10,9 +10,9 @@ from pydantic import Field
 
 from wharfinger.classification.prediction import estimate_of, reached_probability
 from wharfinger.core.outlook import Outlook, measurements_like, outlook
-from wharfinger.model.decisions import Place
+from wharfinger.model.decisions import Place, ReasonCode
 from wharfinger.model.profile import Classification, Measurements
-from wharfinger.model.workload import Workload
+from wharfinger.model.workload import ProfileMode, Workload
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.service.models import ApiModel, Cpus
 from wharfinger.service.performance import PredictionModel
@@ -107,6 +107,10 @@ async def _classified(
 
 def from_type(workload: Workload) -> str:
     """In words, that it would be a cold start."""
+    if workload.best_effort:
+        return "best-effort work has no target, and gets the CPU that is idle"
+    if workload.target is None:
+        return "it has no target, and gets its reservation"
     return f"nothing of it is measured: from known {workload.type.value} programs"
 
 
@@ -115,12 +119,14 @@ def shown(made: Outlook, workload: Workload, basis: Basis, message: str) -> Outl
     chosen = None if made.chosen is None else _option(made.chosen, workload)
     others = [_option(place, workload) for place in made.others]
     told = [option.kept for option in (chosen, *others) if option and option.kept is not None]
-    if not told and basis is not Basis.NOTHING:
-        message += "; how it performs by CPU is unknown before it is measured"
+    if chosen and not told and workload.target is not None and basis is not Basis.NOTHING:
+        until = "is measured" if workload.profile.mode is ProfileMode.COPY else "runs"
+        message += f"; how it performs by CPU is unknown before it {until}"
+    missed = chosen is None and made.decision.reason is ReasonCode.WILL_MISS
     return OutlookModel(
         basis=basis,
         message=message,
-        attainable=any(told) if told else None,
+        attainable=False if missed else any(told) if told else None,
         chosen=chosen,
         refusal="" if chosen else made.decision.message,
         others=sorted(others, key=_cost)[:OTHERS],

@@ -1,15 +1,6 @@
-"""Policies with a piece of the truth, for accounts of what each piece is worth.
+"""What the words before a policy's name stand for: truth, and parts that do less (``pieces``).
 
-``true-platforms+true-scores+paragon`` is ``paragon`` whose classifications have true performance on
-each platform, alone, and scores of interference measured without noise against all sources.
-``true-contention`` says what neighbors really take of one another (``true_contention``), where they
-have what they can use. ``true-sizes`` is performance by CPU on the platform that was classified,
-``true-servers`` that on several servers over that on one. ``no-profiling`` classifies at once, with
-nothing but such truth. A service's classification has no truth but its scores.
-
-No truth, but in the same place: ``one-a-server`` places on empty servers only; ``no-reaction``
-changes nothing that runs; ``stated+autoscale`` is given what users reserve, who err, in the place
-of what their workloads need.
+A service's classification has no truth but its scores.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,43 +26,21 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Classification, Curve, Estimate, Measurements
 from wharfinger.model.view import Request, View
 from wharfinger.simulator.cluster.campaign import Campaign
+from wharfinger.simulator.pieces import (
+    NO_PROFILING,
+    NO_REACTION,
+    ONE_A_SERVER,
+    TRUE_PLATFORMS,
+    TRUE_SCORES,
+    TRUE_SERVERS,
+    TRUE_SIZES,
+)
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import TrueResident
 
-TRUE_PLATFORMS, TRUE_SCORES = "true-platforms", "true-scores"
-TRUE_CONTENTION = "true-contention"
-TRUE_SIZES, TRUE_SERVERS = "true-sizes", "true-servers"
-NO_PROFILING, ONE_A_SERVER = "no-profiling", "one-a-server"
-STATED, NO_REACTION = "stated", "no-reaction"
-_WORDS = (
-    TRUE_PLATFORMS, TRUE_SCORES, TRUE_CONTENTION, TRUE_SIZES, TRUE_SERVERS, NO_PROFILING,
-    ONE_A_SERVER, STATED, NO_REACTION,
-)  # fmt: skip
 EXACT = 1e-3
 """Standard deviation of the logarithm of what is true."""
-
-
-def informed(policy: str, *words: str) -> str:
-    """The policy with these pieces.
-
-    >>> informed("paragon", TRUE_SCORES, NO_PROFILING)
-    'true-scores+no-profiling+paragon'
-    """
-    return "+".join([*words, policy])
-
-
-def words_of(policy: str) -> tuple[frozenset[str], str]:
-    """The pieces before a policy's name, and the rest.
-
-    >>> words_of("one-a-server+paragon[confidence=0.5]")
-    (frozenset({'one-a-server'}), 'paragon[confidence=0.5]')
-    """
-    words: set[str] = set()
-    while (parts := policy.partition("+"))[0] in _WORDS and parts[1]:
-        words.add(parts[0])
-        policy = parts[2]
-    return frozenset(words), policy
 
 
 class TrueClassifier:

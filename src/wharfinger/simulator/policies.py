@@ -25,29 +25,31 @@ from wharfinger.model.workload import Workload
 from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.informed import (
-    NO_PROFILING,
-    NO_REACTION,
-    ONE_A_SERVER,
-    STATED,
-    TRUE_CONTENTION,
-    TRUE_SCORES,
     NoProfiling,
     NoReaction,
     OneAServer,
     TrueClassifier,
-    words_of,
 )
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.oracle.adaptation import OracleAdaptation
 from wharfinger.simulator.oracle.admission import OracleAdmission
 from wharfinger.simulator.oracle.greedy import GreedyOracle
+from wharfinger.simulator.pieces import (
+    NO_PROFILING,
+    NO_REACTION,
+    ONE_A_SERVER,
+    PIECES,
+    STATED,
+    TRUE_CONTENTION,
+    TRUE_SCORES,
+    words_of,
+)
 from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.training import training_set
 from wharfinger.simulator.true_contention import TrueContention
 
 ORACLE = GreedyOracle.name
 OF_ORACLE = frozenset((TRUE_SCORES, NO_PROFILING))
-OF_NO_TRUTH = frozenset((STATED, NO_REACTION, ONE_A_SERVER))
 Answer = Callable[[act.ClassifyWorkload], ev.Report]
 Learn = Callable[[float, Workload, Measurements], None]
 Look = Callable[[Server, Sequence[WorkloadRecord], Mapping[str, Estimate]], None]
@@ -90,10 +92,10 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
     """The policy of a name, perhaps with settings in brackets, with what it needs.
 
     ``parts`` are others than the policy's own, as ``make_policy`` takes them; empty = its own. An
-    admission may be ``oracle``. Pieces of the truth may stand before the name (``informed``).
+    admission may be ``oracle``. Pieces of the truth may stand before the name (``pieces``).
 
     Raises:
-        InvalidInput: There is no such policy, or nothing that it could learn from.
+        InvalidInput: There is no such policy or piece, or nothing that it could learn from.
     """
     words, spec = words_of(spec)
     admission, oracle = parts.pop("admission", ""), _oracle(setup)
@@ -123,7 +125,7 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
         trained = Trained(setup, Streams(seed), policy.profiling)
         planner = NoProfiling() if NO_PROFILING in words else trained.planner
         planned = replace(policy, estimation=planner)
-        told = words - OF_NO_TRUTH
+        told = frozenset(word for word in words if PIECES[word])
         classify = trained.told(told) if told else trained.classify
         look = trained.look if trained.learns_colocation else None
         return Estimates(planned, classify, stated, trained.learn, look)

@@ -2,11 +2,12 @@
 
 import math
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.catalog.listing import LOAD_REPORT
-from wharfinger.catalog.programs.load import LoadSchedule, LoadWindow, percentile
+from wharfinger.catalog.programs.load import LoadSchedule, LoadWindow, main, percentile
 from wharfinger.monitor.patterns import LinePattern
 
 
@@ -34,6 +35,15 @@ def test_what_is_stalled_counts_although_it_has_not_ended():
     window.add(0.5, 0.01, succeeded=True)
     window.forget(10.0)
     assert window.latencies([4.0, 1.0]) == [4.0]
+
+
+def test_its_help_names_what_its_lines_tell(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.argv", ["load", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "offered=RATE throughput=RATE" in " ".join(capsys.readouterr().out.split())
 
 
 def test_its_report_is_read_with_and_without_what_is_offered():

@@ -365,6 +365,34 @@ def test_a_program_that_comes_back_is_run_where_it_was_not() -> None:
     assert (whole.plan, whole.known) == (None, True)
 
 
+def test_what_no_server_could_hold_waits_for_no_copy() -> None:
+    planner, request, seen = _stated("auto")
+    large = replace(request.workload.reservation, cpu_millicpus=16_000)
+    request = replace(request, workload=replace(request.workload, reservation=large))
+    found = planner.plan(request, seen)
+    assert found is not None
+    assert (found.plan, found.decision.accepted) == (None, True)
+    assert found.decision.message == "no server has 16 CPU, even when empty: a cold start"
+    row = {Quantity.RATE: {1000: Entry(1.0, 0.03)}}
+    known = replace(request, measurements=Measurements(row, total=1e4, platform="test"))
+    found = planner.plan(known, seen)
+    assert found is not None
+    assert (found.plan, found.known) == (None, True)
+
+
+def test_a_known_program_waits_for_room_and_for_no_copy() -> None:
+    planner, request, seen = _stated("auto")
+    row = {Quantity.RATE: {1000: Entry(1.0, 0.03)}}
+    known = replace(request, measurements=Measurements(row, total=1e4, platform="test"))
+    full = replace(seen, cpu_allocated=seen.cpu_capacity)
+    for each, asked in ((planner, known), (PLANNER, known)):
+        found = each.plan(asked, full)
+        assert found is not None
+        assert found.decision.reason is ReasonCode.NO_ROOM
+        assert "copy" not in found.decision.message
+        assert "its program is known" in found.decision.message
+
+
 def test_a_short_workload_is_not_profiled_first() -> None:
     planner, request, seen = _stated("auto")
     short = replace(request, workload=replace(request.workload, expected_seconds=15.0))

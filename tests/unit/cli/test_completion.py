@@ -51,6 +51,7 @@ def test_commands_options_and_values_are_known_without_a_manager(nowhere: Path):
     assert suggestions(["get", "workloads", "--output=y"]) == ["--output=yaml"]
     assert suggestions(["get", "workloads", "--output", "=", "y"]) == ["yaml"]
     assert suggestions(["get", "workloads", "--phase", "mig"]) == ["migrating"]
+    assert suggestions(["update", "a", "--adapt", ""]) == ["auto", "off", "recommend"]
     assert suggestions(["classify", "ev"]) == ["evaluate"]
     assert suggestions(["classify", "evaluate", "--sc"]) == ["--scale"]
     assert suggestions(["experiment", "r"]) == ["run"]

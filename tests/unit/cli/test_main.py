@@ -135,6 +135,18 @@ def test_options_may_stand_between_names():
         (["up", "--listen", "7777"], "--listen: '7777' is not HOST:PORT"),
         (["up", "--listen", "127.0.0.1:0"], "--listen needs a token"),
         (["up", "--policy", "best"], "--policy: 'best' is not a policy; there are quasar"),
+        (
+            ["simulate", "synthetic", "--policy", "true-size+quasar"],
+            "is no word before a policy's name; there are true-platforms, true-scores, ",
+        ),
+        (
+            ["simulate", "synthetic", "--compare", "stated+best"],
+            "--compare: 'best' is not a policy",
+        ),
+        (
+            ["simulate", "synthetic", "--policy", "stated+quasar[best=1]"],
+            "'best' is not a setting; there are",
+        ),
         (["up", "--admission", "vip"], "--admission: 'vip' is not an admission"),
         (["up", "--engine", "steam"], "--engine: 'steam' is not an engine; there are local"),
         (["up", "--state", "/dev/null/x"], "--state: /dev/null/x: Not a directory"),

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.stories import placed
+from wharfinger.cli.describe import describe_workload
 from wharfinger.cli.workload_text import change
 
 
@@ -22,3 +24,14 @@ def on(*names: str, cpus: float = 1.0) -> list[dict[str, object]]:
 )
 def test_what_was_resized(before, after, told: str) -> None:
     assert change({"kind": "resized", "from": before, "to": after}) == told
+
+
+def test_why_says_once_that_something_is_recommended():
+    story, name = placed()
+    workload = story.explain(name)["workload"]
+    for reason, message, why in (
+        ("recommended", "recommended: raised to 2 CPU", "recommended: raised to 2 CPU"),
+        ("no-room", "no server has it", "no-room: no server has it"),
+    ):
+        told = describe_workload({**workload, "reason": reason, "message": message})
+        assert f"Why:          {why}\n" in told

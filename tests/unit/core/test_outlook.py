@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support import stories
 from tests.support.cluster import Cluster, running, server, workload
+from wharfinger.cli.outlook import outlook_text
 from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_state
 from wharfinger.core.outlook import MAX_ASKED, measurements_like, outlook
@@ -15,7 +16,7 @@ from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import OnMiss, Scale
 from wharfinger.policies.registry import POLICIES
-from wharfinger.service.outlooks import Basis, OutlookModel, shown
+from wharfinger.service.outlooks import Basis, OutlookModel, from_type, shown
 
 KNOWN = stories.classified()
 
@@ -67,7 +68,23 @@ def test_a_target_that_cannot_be_kept_says_so_and_what_comes_nearest() -> None:
     assert told.chosen.kept is False
     refused = asked(stories.Story(), 900.0, on_miss=OnMiss.REJECT)
     assert refused.chosen is None
-    assert "out of reach" in refusal_of(refused)
+    assert "out of reach" in refused.refusal
+    assert refused.attainable is False
+    assert refused.others[0] == told.chosen, "what comes nearest"
+    assert "unknown" not in refused.message
+    told_in_words = outlook_text(refused.as_json())
+    assert "the target cannot be kept; the best is " in told_in_words
+    assert "would be chosen" not in told_in_words
+
+
+def test_what_needs_no_prediction_is_told_none() -> None:
+    filler, unaimed = workload("filler", best_effort=True), workload("unaimed")
+    for wanted, why in ((filler, "the CPU that is idle"), (unaimed, "its reservation")):
+        story = stories.Story()
+        made = outlook(story.manager, wanted, story.now, stories.like())
+        assert made is not None
+        message = shown(made, wanted, Basis.TYPE, from_type(wanted)).message
+        assert message.endswith(f"has no target, and gets {why}")
 
 
 def refusal_of(told: OutlookModel) -> str:

@@ -13,7 +13,7 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.errors import Conflict
 from wharfinger.model.decisions import Decision, Prediction, ReasonCode, Stage
 from wharfinger.model.performance import Quantity
-from wharfinger.model.workload import Measure, Reservation, Target, Workload
+from wharfinger.model.workload import Adapt, Measure, Reservation, Target, Workload
 from wharfinger.runtime.requests import RequestOutcome, application, check_update
 from wharfinger.service.performance import newest_prediction
 
@@ -35,6 +35,17 @@ def stated(cluster: Cluster) -> Workload:
 
 def update(cluster: Cluster, **changes):
     return cluster.tell(ev.WorkloadUpdated(replace(stated(cluster), **changes))).actions
+
+
+def test_how_it_is_adjusted_is_changed_while_it_runs(cluster: Cluster) -> None:
+    before, wanted = cluster.record("w").key, replace(stated(cluster), adapt=Adapt.OFF)
+    acknowledged, events = application(cluster.manager, wanted)
+    assert acknowledged.outcome is RequestOutcome.UPDATED
+    (event,) = events
+    assert cluster.tell(event).actions == ()
+    record = cluster.record("w")
+    assert (record.phase, record.key, record.run) == (Phase.RUNNING, before, 1)
+    assert record.workload.adapt is Adapt.OFF
 
 
 def test_a_prediction_says_for_which_target_and_allocation_it_is(cluster: Cluster) -> None:

@@ -1,13 +1,18 @@
 """Quasar's Table 2 and Figure 3 at tiny size: what is classified, held out and compared."""
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 
 from wharfinger.classification.utility import Aspect
 from wharfinger.estimators.matrix import Matrix
 from wharfinger.experiments import quasar_figure3, quasar_table2
-from wharfinger.experiments.ground_truth import StudyFindings
+from wharfinger.experiments.base import Arguments, Context
+from wharfinger.experiments.ground_truth import StudyFindings, together
 from wharfinger.experiments.quasar_classifications import (
+    AXES,
     EXHAUSTIVE,
     HADOOP,
     HETEROGENEITY,
@@ -21,8 +26,10 @@ from wharfinger.experiments.quasar_classifications import (
     errors,
     judge,
 )
+from wharfinger.experiments.workspace import workspace
+from wharfinger.simulator.run import run as simulate
 from wharfinger.simulator.truth.physics.clusters import QUASAR
-from wharfinger.simulator.truth.physics.regimes import REGIMES
+from wharfinger.simulator.truth.physics.regimes import REGIMES, Regime
 
 MODERATE = REGIMES["moderate"]
 
@@ -97,13 +104,32 @@ def test_the_table_of_a_small_population_has_every_published_row(monkeypatch: py
     assert picture.draw(findings.drawn["errors"], picture.title, **picture.options).axes
 
 
+def test_progress_counts_the_classifications_of_each_population():
+    def look(_regime: Regime, seed: int, *, part: str, **_size: object) -> StudyFindings:
+        curve = [1, 2], np.full(2, float(seed))
+        return StudyFindings(
+            {f"hadoop/{part}/1": float(seed)}, {"entries": {part: {"hadoop": curve}}}
+        )
+
+    study, told = replace(quasar_figure3.QUASAR_FIGURE3, measure=look), list[tuple[int, int]]()
+    with workspace(None) as space:
+        context = Context(simulate, Arguments(2, seed=1), space, 1, lambda *each: told.append(each))
+        result = study.run(context)
+    assert told == [(done, 10) for done in range(11)], "four classifications and costs, twice"
+    measured = {row.name: row.measured for row in result.rows}
+    assert {measured[f"hadoop/{axis}/1"] for axis in AXES} == {1.5}, "of both populations"
+
+
 @pytest.mark.slow
 def test_more_entries_and_the_exhaustive_classification_cost_more(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(quasar_figure3, "ENTRIES", (1, 4))
-    findings = quasar_figure3.look(MODERATE, 1, workloads=3, estimator="column-means")
+    small = partial(quasar_figure3.look, workloads=3, estimator="column-means")
+    parts = quasar_figure3.QUASAR_FIGURE3.parts
+    findings = together([small(MODERATE, 1, part=part) for part in parts])
     numbers = findings.numbers
+    assert list(findings.drawn["entries"]) == list(AXES)
     assert "hadoop/scale-up/1" in numbers
     assert "hadoop/scale-up/4" in numbers
     assert numbers["overhead/profiling/8"] == 4 * numbers["overhead/profiling/2"]

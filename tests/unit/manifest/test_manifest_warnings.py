@@ -94,6 +94,22 @@ def test_a_target_that_is_measured_or_may_be_is_no_warning(target, measure):
     assert service(target, measure) == []
 
 
+def test_a_load_that_is_told_of_what_does_not_follow_it_is_told():
+    measure = "measure: {progress: {regex: 'at=(?P<offered>[0-9]+) done=(?P<done>[0-9]+)'}}"
+    (warning,) = batch(measure)
+    assert warning == (
+        "f:6: spec.measure.progress.regex: its group offered is read only of services with a bound "
+        "on their latency; remove the group"
+    )
+    (warning,) = warnings_of(f"type: best-effort\n  {measure}\n  run: {{command: [sh]}}")
+    assert "its group offered is read only" in warning
+    service = "type: latency-critical\n  target: {%s}\n  run: {command: [x]}\n  measure: {load: "
+    service += "{command: [y], regex: '(?P<offered>.) (?P<throughput>.) (?P<latency_ms>.)'}}"
+    assert warnings_of(service % LATENCY) == []
+    (warning,) = warnings_of(service % THROUGHPUT)
+    assert "spec.measure.load.regex: its group offered is read only" in warning
+
+
 def test_a_percentile_written_as_a_fraction_is_refused():
     target = "target: {latency: {percentile: 0.99, below: 5ms}}"
     text = HEAD + f"  type: latency-critical\n  {target}\n  run: {{command: [x]}}\n"

@@ -81,6 +81,21 @@ def test_a_load_that_is_negative_or_stops_to_be_told_has_a_reason(tmp_path: Path
     assert "nothing new" in told.watch.report().silent[Quantity.OFFERED].reason
 
 
+@pytest.mark.parametrize("load", ["-3", "nan", "inf", "-inf", "many"])
+def test_a_load_that_can_t_be_is_dropped_alone_and_is_no_silence(tmp_path: Path, load: str):
+    told = Told(tmp_path / "lines", rf"offered=(?P<offered>\S+) ?({LINE})?")
+    told.says(f"offered={load} {KEPT}")
+    report = told.watch.report()
+    assert report.readings[Quantity.THROUGHPUT].value == 100
+    assert report.readings[Quantity.LATENCY].value == pytest.approx(0.02)
+    assert Quantity.OFFERED not in report.readings
+    assert report.silent[Quantity.OFFERED].reason.endswith("name what clients send offered")
+    ((source, _),) = told.watch._readers
+    for _ in range(30):
+        told.says(f"offered={load}")
+    assert source.said_at == told.now, "its generator is not restarted for saying nothing"
+
+
 def test_limits_are_the_targets_with_their_tolerance():
     target = Target(throughput_per_second=100.0, latency=LatencyBound(95, 0.09))
     workload = Workload(

@@ -40,6 +40,7 @@ def look(
     *,
     answered: float | None = None,
     cpu: float = 1.0,
+    demand: Demand = DEMAND,
 ) -> OffTarget | None:
     """What a measurement says, of a service with k = 6: it holds 140 of 200 requests a second."""
     load = 100.0 if offered is None or not offered > 0 else offered
@@ -54,8 +55,8 @@ def look(
     if offered is not None:
         readings[Quantity.OFFERED] = Reading(offered, "t")
     of.performance = Performance(now, readings, {})
-    of.demand = DEMAND.tracking(of, now, 20.0)
-    return DEMAND.short(of, now)
+    of.demand = demand.tracking(of, now, 20.0)
+    return demand.short(of, now)
 
 
 def looks(of: WorkloadRecord, values: list[float], begin: float = 30.0) -> list[OffTarget | None]:
@@ -110,6 +111,16 @@ def test_noise_is_hardly_ever_a_rise(noise: float) -> None:
             assert one.demand is not None
             rises.add(one.demand.level.changed_at)
     assert len(rises) <= 2_000 * 0.004
+
+
+def test_a_load_without_noise_is_followed_where_settings_allow_none() -> None:
+    settings = DemandSettings(offered_noise=0.0, min_offered_noise=0.0, noise_newest_share=0.0)
+    demand, one = Demand(settings), record()
+    for n, offered in enumerate([100.0] * 12 + [300.0]):
+        look(one, 30 + EVERY * n, offered, demand=demand)
+    assert one.demand is not None
+    assert one.demand.level.changed_at == 30 + EVERY * 12
+    assert one.demand.offered_per_second == pytest.approx(300.0)
 
 
 def test_a_rise_that_is_gone_is_no_reason_any_more() -> None:

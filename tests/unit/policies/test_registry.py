@@ -57,6 +57,14 @@ def test_settings_go_to_the_part_that_has_them() -> None:
         ("bound=-1", "setting bound=-1: give a number, 0 or more"),
         ("performance_weight=nan", "setting performance_weight=nan: give a number, 0 or more"),
         ("violated_seconds=inf", "setting violated_seconds=inf: give a number, 0 or more"),
+        *(
+            (
+                f"{name}={value}",
+                f"setting demand.{name}={value}: give a number from 0 to 1",
+            )
+            for name in ("noise_newest_share", "held_newest_share")
+            for value in ("-1", "5", "nan")
+        ),
     ],
 )
 def test_a_number_out_of_range_is_refused(told: str, complaint: str) -> None:

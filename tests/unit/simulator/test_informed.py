@@ -12,7 +12,7 @@ from wharfinger.errors import InvalidInput
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification
 from wharfinger.model.view import Request
-from wharfinger.simulator.informed import words_of
+from wharfinger.simulator.pieces import PIECES, words_of
 from wharfinger.simulator.run import RunSpec, Simulation, prepare
 from wharfinger.simulator.true_contention import TrueContention
 from wharfinger.simulator.truth.ground_truth import TrueResident
@@ -39,8 +39,10 @@ def watched(policy: str, workloads: int = 6) -> tuple[Simulation, list[ev.Event]
 def test_pieces_stand_before_a_name():
     assert words_of("paragon") == (frozenset(), "paragon")
     assert words_of(ALL)[1] == "paragon"
-    with pytest.raises(InvalidInput, match="is not a policy"):
-        prepare(RunSpec(SCENARIO, "true-everything+paragon", workloads=3))
+    with pytest.raises(InvalidInput) as caught:
+        prepare(RunSpec(SCENARIO, "stated+true-everything+paragon[confidence=0.5]", workloads=3))
+    assert str(caught.value).startswith("--policy: 'true-everything' in 'stated+true-everything+p")
+    assert str(caught.value).endswith(f"; there are {', '.join(PIECES)}")
 
 
 def test_platforms_are_true_and_nothing_is_profiled():

@@ -30,6 +30,11 @@ from wharfinger.catalog.programs.serving import Connection, port
 from wharfinger.catalog.programs.steps import sample_text, stop_in_order, whole
 
 RECONNECT_SECONDS = 0.1
+_DESCRIPTION = (
+    "Drive a service. Each line of the report is: second=S offered=RATE throughput=RATE "
+    "latency_ms=N p50_ms=N p99_ms=N failed=N waiting=N; offered, the requests that were due, only "
+    "with --rate."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,7 +434,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 def main() -> int:
     """Drive a service until the time is over."""
-    parser = argparse.ArgumentParser(prog="load", description="Drive a service.")
+    parser = argparse.ArgumentParser(prog="load", description=_DESCRIPTION)
     _add_options(parser)
     options = parser.parse_args()
     if options.connections < 1 or options.keys < 1 or not options.window:

@@ -59,7 +59,7 @@ class Demand:
         share = before.held_share if before else None
         seen_share = self._held_share(record, now, settling_seconds)
         if seen_share is not None:
-            weight = self.settings.share_weight if share is not None else 1.0
+            weight = self.settings.held_newest_share if share is not None else 1.0
             share = seen_share if share is None else share + weight * (seen_share - share)
         return DemandTracking(level, share, seen)
 
@@ -79,7 +79,7 @@ class Demand:
         The moving range of control charts: unlike deviations from a level it tells noise that is
         larger than was thought.
         """
-        known, weight = before.level.noise, self.settings.noise_weight
+        known, weight = before.level.noise, self.settings.noise_newest_share
         differs = min(abs(seen - before.newest), MAX_RANGE * known)
         variance = (1 - weight) * known**2 + weight * differs**2 / 2
         return max(self.settings.min_offered_noise, sqrt(variance))

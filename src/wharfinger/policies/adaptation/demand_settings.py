@@ -17,13 +17,13 @@ class DemandSettings:
         offered_noise: Standard deviation of one measurement of the load, of the logarithm, before
             it is known.
         min_offered_noise: Smallest such.
-        noise_weight: Of the newest two measurements, in what is known of it.
+        noise_newest_share: Of the newest two measurements, in what is known of it.
         min_rise: Smallest change of the load that is one, of the logarithm.
         clear_rise: Smallest rise, in the standard errors of the two levels of the load.
         risen_seconds: How long a rise is a reason to add CPU before the target is missed.
         rise_settling_seconds: Time between two adjustments for the same rise.
-        share_weight: Of the newest measurement, in the share of its capacity that a service holds
-            at its bound.
+        held_newest_share: Of the newest measurement, in the share of its capacity that a service
+            holds at its bound.
     """
 
     follow_demand: bool = True
@@ -31,12 +31,12 @@ class DemandSettings:
     rise_threshold: float = 6.0
     offered_noise: float = 0.1
     min_offered_noise: float = 0.03
-    noise_weight: float = 0.1
+    noise_newest_share: float = 0.1
     min_rise: float = 0.05
     clear_rise: float = 4.0
     risen_seconds: float = 20.0
     rise_settling_seconds: float = 2.0
-    share_weight: float = 0.2
+    held_newest_share: float = 0.2
 
     @property
     def level(self) -> LevelSettings:

@@ -21,6 +21,8 @@ from wharfinger.policies.adaptation.slack import cpu_used, is_recent
 
 _MEMORY = 20
 """Measurements over which noise is learnt."""
+LEAST_NOISE = 1e-6
+"""Of one measurement, of the logarithm, also where settings say 0: deviations are divided by it."""
 
 
 def level_of(
@@ -132,7 +134,7 @@ def with_measurement(
     level: LevelTracking, seen: float, now: float, settings: LevelSettings
 ) -> LevelTracking:
     """After one more measurement, a logarithm: at its level, or found at another."""
-    error = level.noise * sqrt(1 + 1 / level.samples)
+    error = max(LEAST_NOISE, level.noise) * sqrt(1 + 1 / level.samples)
     if level.samples < settings.warm_up:
         return _with(level, seen, settings)
     off = (seen - level.mean) / error
