@@ -89,13 +89,13 @@ def test_a_step_that_is_held_is_no_reason() -> None:
 def test_a_rise_that_leaves_cpu_idle_is_no_reason() -> None:
     """A latency beyond its bound has other reasons there, as neighbors."""
     one = record()
-    looks(one, [20.0] * 12)
+    looks(one, [10.0] * 12)
     assert one.demand is not None
     one.demand = replace(one.demand, held_share=0.2)
-    assert look(one, 90.0, 120.0) is None
+    assert look(one, 90.0, 90.0) is None
     assert (DEMAND.held(one) or 1.0) < 1
     one.demand = replace(one.demand, held_share=0.2)
-    assert look(one, 95.0, 150.0) is not None
+    assert look(one, 95.0, 130.0) is not None
 
 
 @pytest.mark.parametrize("noise", [0.03, 0.1, 0.2])
@@ -182,7 +182,7 @@ def test_a_backlog_is_sized_by_its_load_and_a_low_latency_gives_no_more_than_it_
     spare = sized_by(OffTarget(3.0, 60.0, 0.5), DEMAND.held(one), one)
     assert spare.normalized == pytest.approx(1.4, rel=0.05)
     assert spare.offered_per_second is None
-    looks(one, [100.0] * 3, begin=300.0)
+    looks(one, [80.0] * 3, begin=300.0)
     slowed = OffTarget(0.5, 10.0, 0.5)
     assert sized_by(slowed, 0.8, one) is slowed, "half of its CPU is idle: neighbors slow it"
     throttled = OffTarget(0.9, 10.0, 0.5, throttled=0.2)

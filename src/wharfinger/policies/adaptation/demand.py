@@ -27,10 +27,11 @@ from wharfinger.model.workload import WorkloadType
 from wharfinger.policies.adaptation.demand_settings import DemandSettings
 from wharfinger.policies.adaptation.levels import with_measurement
 from wharfinger.policies.adaptation.slack import cpu_used, is_recent
-from wharfinger.policies.placement.resizing import BUSY
 
 MIN_SHARE = 0.2
 """Of X, held at the bound: less is told by a latency that has other reasons than load."""
+LEAST_BUSY = 0.5
+"""Share of its CPU that is busy, below which it is not its load that is too much."""
 MAX_RANGE = 4.0
 """Of the noise: two successive measurements that differ by more are a step."""
 
@@ -106,7 +107,7 @@ class Demand:
         if demand is None or performance is None or held is None or held >= 1:
             return None
         could = _capacity(record)
-        if could is None or demand.offered_per_second < BUSY * could:
+        if could is None or demand.offered_per_second < LEAST_BUSY * could:
             return None
         if record.phase is not Phase.RUNNING:
             return None
@@ -160,13 +161,14 @@ def sized_by(off: OffTarget, held: float | None, record: WorkloadRecord) -> OffT
     """The same by what it holds of what is offered, where that is known.
 
     A backlog says that its load is too much, not by how much; and a latency far below its bound
-    does not say how much CPU can be spared. Where CPU lies idle, it is not its load that is too much.
+    does not say how much CPU can be spared. Where half of its CPU is idle, it is not its load
+    that is too much.
     """
     if held is None or off.throttled is not None or record.demand is None:
         return off
     if off.normalized < 1:
         busy = _busy(record)
-        if off.normalized < held < 1 and busy is not None and busy >= BUSY:
+        if off.normalized < held < 1 and busy is not None and busy >= LEAST_BUSY:
             offered = record.demand.offered_per_second
             return replace(off, normalized=held, offered_per_second=offered)
         return off
