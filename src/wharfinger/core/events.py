@@ -160,11 +160,13 @@ class ProfilingFailed:
     """The profiling runs gave nothing; the workload is classified without measurements.
 
     ``fatal`` = they have shown that its program can't be started: it has failed.
+    ``out_of_memory_bytes`` = the limit of which a copy ran out; 0 = none has.
     """
 
     key: str
     reason: str
     fatal: bool = False
+    out_of_memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from wharfinger.core.fold_probes import PROBES
 from wharfinger.core.fold_runs import RUNS, goes_on, pause_if_running
 from wharfinger.core.followups import same_array
 from wharfinger.core.lifecycle import Phase, Trigger
+from wharfinger.core.memory_needs import see_kill, see_peak
 from wharfinger.core.reviews import AFTER_CHANGE
 from wharfinger.core.state import (
     ADJUSTMENTS_KEPT,
@@ -35,6 +36,7 @@ from wharfinger.core.tracking import LevelChange, LevelTracking, Tracked
 from wharfinger.core.triggers import answers_resize
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
+from wharfinger.model.memory_needs import MemorySource
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Performance
 from wharfinger.model.profile import Measurements
@@ -607,6 +609,8 @@ def _profiling_finished(cluster: ClusterState, time: float, event: ev.ProfilingF
     if record is None:
         return
     measured = _stamped(cluster, record, time, event.measurements)
+    peak_bytes = measured.memory_peak_bytes
+    see_peak(cluster.state, record.workload, peak_bytes, MemorySource.PROFILED)
     if event.key != record.key:
         _copies_told(cluster, time, record, measured)
         return
@@ -672,6 +676,8 @@ def _profiling_failed(cluster: ClusterState, time: float, event: ev.ProfilingFai
     record = cluster.record_of(event.key)
     if record is None:
         return
+    if event.out_of_memory_bytes:
+        see_kill(cluster.state, record.workload, event.out_of_memory_bytes)
     if event.key != record.key:
         end_copies(cluster, record, time)
         return

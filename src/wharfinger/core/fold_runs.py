@@ -9,6 +9,7 @@ from typing import Any
 from wharfinger.core import events as ev
 from wharfinger.core.cluster_state import ClusterState, wake_waiting
 from wharfinger.core.lifecycle import NEXT, Phase, Trigger
+from wharfinger.core.memory_needs import need_of, see_kill, see_peak
 from wharfinger.core.settings import settings_in
 from wharfinger.core.state import (
     HISTORY_KEPT,
@@ -23,7 +24,8 @@ from wharfinger.core.state import (
 from wharfinger.core.triggers import trigger_of
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.ends import OUT_OF_MEMORY, describe_end
-from wharfinger.model.units import format_bytes, format_duration
+from wharfinger.model.memory_needs import MemorySource
+from wharfinger.model.units import format_duration, memory_number
 from wharfinger.model.workload import Workload, WorkloadType
 
 
@@ -69,10 +71,9 @@ def _begin_run(
         kept = [*former.previous, summary_of(former)]
         record.previous = kept[-RUNS_KEPT:]
         _remember(cluster, kept[:-RUNS_KEPT])
-        if workload.has_same_program(former.workload):
-            record.memory_least_bytes = former.memory_least_bytes
-            if former.measurements is not None and former.measurements.performance:
-                record.measurements = former.measurements
+        known = former.measurements
+        if known is not None and known.performance and workload.has_same_program(former.workload):
+            record.measurements = known
         if former.handle:
             # The output of the run before stays until this one has been started.
             record.previous_key, former.key, dropped = former.key, "", former.previous_key
@@ -168,20 +169,19 @@ def _finished(cluster: ClusterState, time: float, event: ev.WorkloadFinished) ->
     record = cluster.record_of(event.key)
     if record is None:
         return
+    if record.on_server:
+        _learn_memory(cluster.state, event, record)
     trigger = _end_trigger(cluster, time, event, record)
     if (record.phase, trigger) not in NEXT:
         return
     stop_reason, record.stop_reason = record.stop_reason, StopReason.NONE
-    record.memory_least_bytes = _memory_after(event, record, cluster.state)
+    how = _how_it_ended(event, record, cluster.state)
     record.exit_code, record.signal = event.exit_code, event.signal
     record.cpu_seconds, record.last_output = event.cpu_seconds, event.last_output
     record.memory_peak_bytes = event.memory_peak_bytes
     if trigger is Trigger.RESTART:
         record.reason = event.reason
-        why = "" if stop_reason else _how_it_ended(event, record)
-        if why and event.reason == OUT_OF_MEMORY and record.memory_least_bytes:
-            why = f"out of memory: it gets {format_bytes(record.memory_least_bytes)}"
-        _restart(cluster, time, record, why)
+        _restart(cluster, time, record, "" if stop_reason else how)
         return
     cluster.move(time, record, trigger)
     if record.phase is Phase.QUEUED:  # stopped to be started again
@@ -194,7 +194,7 @@ def _finished(cluster: ClusterState, time: float, event: ev.WorkloadFinished) ->
         record.reason = stop_reason
         record.message = f"stopped at its time limit of {format_duration(limit)}"
     elif not record.revoking:
-        record.reason, record.message = event.reason, _how_it_ended(event, record)
+        record.reason, record.message = event.reason, how
         if record.restarts_in_row:
             record.message += f", after {record.restarts_in_row} restarts in a row"
 
@@ -215,9 +215,40 @@ def _vanished(cluster: ClusterState, time: float, event: ev.WorkloadVanished) ->
         record.reason, record.message = "vanished", event.reason
 
 
-def _how_it_ended(event: ev.WorkloadFinished, record: WorkloadRecord) -> str:
+def _learn_memory(state: ManagerState, event: ev.WorkloadFinished, record: WorkloadRecord) -> None:
+    """What this run tells of its program's memory: a kill, or all that it used to a good end."""
+    if not record.placements:
+        return
+    workload, limit_bytes = record.workload, record.placements[0].allocation.memory_bytes
+    if event.reason == OUT_OF_MEMORY:
+        see_kill(state, workload, limit_bytes)
+        return
+    served = workload.type is WorkloadType.LATENCY_CRITICAL and event.reason == "stopped"
+    if event.exit_code == 0 or served:
+        peak_bytes = event.memory_peak_bytes
+        see_peak(state, workload, peak_bytes, MemorySource.RUN, enough_bytes=limit_bytes)
+
+
+def _more_memory(
+    event: ev.WorkloadFinished | ev.WorkloadVanished, record: WorkloadRecord, state: ManagerState
+) -> int | None:
+    """What its next start gets, as it ran out of what nobody stated; 0 = no server has more."""
+    ran_out = isinstance(event, ev.WorkloadFinished) and event.reason == OUT_OF_MEMORY
+    if not (ran_out and record.placements and record.workload.reservation.elastic_memory):
+        return None
+    need = need_of(record.workload, state.memory_needs)
+    limit_bytes = record.placements[0].allocation.memory_bytes
+    return need.needed_bytes if need is not None and need.needed_bytes > limit_bytes else 0
+
+
+def _how_it_ended(event: ev.WorkloadFinished, record: WorkloadRecord, state: ManagerState) -> str:
     memory_bytes = sum(placement.allocation.memory_bytes for placement in record.placements)
     how = describe_end(event.reason, event.exit_code, event.signal, memory_bytes)
+    more_bytes = _more_memory(event, record, state)
+    if more_bytes is not None:
+        then = f"its next start gets {memory_number(more_bytes)}"
+        then = then if more_bytes else "no server has more"
+        how = f"out of memory with {memory_number(memory_bytes)}: {then}"
     return f"{how}: {event.last_output}" if event.last_output else how
 
 
@@ -228,32 +259,19 @@ def _end_trigger(
     record: WorkloadRecord,
 ) -> Trigger:
     """What an end means; a service that ran well for long begins to count its restarts again."""
-    is_service = record.workload.type is WorkloadType.LATENCY_CRITICAL
+    ran_well, is_service = False, record.workload.type is WorkloadType.LATENCY_CRITICAL
     if record.started_at is not None and is_service:
         ran_well = time - record.started_at >= settings_in(cluster.state).stable_seconds
         record.restarts_in_row = 0 if ran_well else record.restarts_in_row
     trigger = trigger_of(event, record)
+    more_bytes = _more_memory(event, record, cluster.state)
+    if more_bytes is None or record.stop_reason is not StopReason.NONE:
+        return trigger
     # More of the memory that nobody stated is worth a try, unless its user wants no restart.
-    fails = trigger is Trigger.FAIL and record.stop_reason is StopReason.NONE
-    may_grow = fails and not record.workload.run.restart.never_stated
-    if may_grow and _memory_after(event, record, cluster.state) > record.memory_least_bytes:
+    if trigger is Trigger.FAIL and more_bytes and not record.workload.run.restart.never_stated:
         return Trigger.RESTART
-    return trigger
-
-
-def _memory_after(
-    event: ev.WorkloadFinished | ev.WorkloadVanished, record: WorkloadRecord, state: ManagerState
-) -> int:
-    """What it gets at least at its next start: twice what it had when it ran out of memory.
-
-    No more than the largest server has; only where nobody stated its memory.
-    """
-    ran_out = isinstance(event, ev.WorkloadFinished) and event.reason == OUT_OF_MEMORY
-    if not (ran_out and record.placements and record.workload.reservation.elastic_memory):
-        return record.memory_least_bytes
-    largest = max((server.memory_bytes for server in state.servers.values()), default=0)
-    held = record.placements[0].allocation.memory_bytes
-    return max(record.memory_least_bytes, min(2 * held, largest) if held < largest else 0)
+    # With all that a server has it would be killed again, however often it is started.
+    return Trigger.FAIL if trigger is Trigger.RESTART and not (more_bytes or ran_well) else trigger
 
 
 def _restart(cluster: ClusterState, time: float, record: WorkloadRecord, why: str = "") -> None:

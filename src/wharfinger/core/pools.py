@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from wharfinger.core.memory_needs import told_of_memory
 from wharfinger.core.own_decisions import refused
 from wharfinger.core.seams.admission import Servers
 from wharfinger.core.seams.placement import PlacementPolicy
@@ -17,8 +18,16 @@ def place_within(
     """The placement's verdict on the first of these sets of servers that has a place.
 
     Where none has one, but another server does, the workload waits for one of its own
-    (``waits-for-quality``); where none at all does, the verdict is the one on all.
+    (``waits-for-quality``); where none at all does, the verdict is the one on all. The record of a
+    place tells where memory comes from that no user stated.
     """
+    found = _place_within(placement, request, view, allowed)
+    return told_of_memory(found, request) if isinstance(found, Place) else found
+
+
+def _place_within(
+    placement: PlacementPolicy, request: Request, view: View, allowed: Sequence[Servers]
+) -> PlacementVerdict:
     for servers in allowed:
         found = placement.place(request, _only(view, servers))
         if isinstance(found, Place):

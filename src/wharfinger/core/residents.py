@@ -1,10 +1,10 @@
 """What an adaptation reads of the cluster: the core's side of ``Residents``."""
 
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 
 from wharfinger.core.cluster_state import ClusterState
+from wharfinger.core.memory_needs import need_of, sized
 from wharfinger.core.run_times import run_seconds
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
@@ -13,33 +13,10 @@ from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.profile import Estimate
 from wharfinger.model.view import OffTarget, Request, View
-from wharfinger.model.workload import Adapt, Workload, WorkloadType
+from wharfinger.model.workload import Adapt
 
-MIB = 2**20
 WAITING = 8
 """So many of each queue are named that wait for room."""
-
-MEMORY_MARGIN = 1.25
-"""Times the measured peak of memory that a workload gets, where nobody stated it."""
-MIN_MEMORY_MARGIN_BYTES = 64 * 2**20
-
-
-def with_measured_memory(record: WorkloadRecord) -> Workload:
-    """The workload; what it reserves of memory, if elastic, is by what it was seen to use.
-
-    A service gets no less than it begins with: its data grow.
-    """
-    workload, measured = record.workload, record.measurements
-    reservation = workload.reservation
-    peak = measured.memory_peak_bytes if measured is not None else None
-    if not reservation.elastic_memory or (peak is None and not record.memory_least_bytes):
-        return workload
-    needed = record.memory_least_bytes
-    if peak is not None:
-        needed = max(needed, round(peak * MEMORY_MARGIN), peak + MIN_MEMORY_MARGIN_BYTES)
-    if peak is None or workload.type is WorkloadType.LATENCY_CRITICAL:
-        needed = max(needed, reservation.memory_bytes)
-    return replace(workload, reservation=replace(reservation, memory_bytes=-(-needed // MIB) * MIB))
 
 
 class ClusterResidents:
@@ -71,8 +48,9 @@ class ClusterResidents:
         load: float | None = None,
     ) -> Request:
         """What a placement is asked about a workload."""
+        memory = need_of(record.workload, self.state.memory_needs)
         return Request(
-            with_measured_memory(record),
+            sized(record.workload, memory),
             self._excluded(record) if record.excluded else frozenset(),
             off_target,
             record.classification,
@@ -83,12 +61,14 @@ class ClusterResidents:
             now,
             record.starts > 0,
             partial(run_seconds, self.state.accounts.values(), now),
+            memory=memory,
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
         """Rows of servers that failed to start it, unless no other is large enough."""
         servers = self.state.servers
-        need = Request(with_measured_memory(record)).reserved(self.state.capabilities)
+        memory = need_of(record.workload, self.state.memory_needs)
+        need = Request(sized(record.workload, memory)).reserved(self.state.capabilities)
         others = (server for name, server in servers.items() if name not in record.excluded)
         if not any(
             server.accepting

@@ -20,6 +20,8 @@ class CoreSettings:
         reorder_seconds: After a failed order, no server of its platform is ordered for so long.
         missed_seconds: A scheduled run that could not begin for so long was missed.
         stable_seconds: A service that ran for so long begins to count its restarts again.
+        memory_margin: Times the measured peak of memory that a start gets, where nobody stated it.
+        min_memory_margin_bytes: The least that is added to the peak.
     """
 
     max_start_failures: int = 5
@@ -28,6 +30,8 @@ class CoreSettings:
     reorder_seconds: float = 60.0
     missed_seconds: float = 60.0
     stable_seconds: float = 600.0
+    memory_margin: float = 1.25
+    min_memory_margin_bytes: int = 64 * 2**20
 
 
 DEFAULTS = CoreSettings()

@@ -18,6 +18,7 @@ from wharfinger.core.tracking import (
 )
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Prediction, ReasonCode
+from wharfinger.model.memory_needs import MemoryNeed
 from wharfinger.model.performance import MAX_NORMALIZED, Performance, Quantity
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Classification, Entry, Measurements, ProfilingPlan
@@ -190,7 +191,6 @@ class WorkloadRecord:
         probe: The newest probe of its newest start.
         profiled_beside: Its copies are to run once it has been placed, beside it.
         copies: Those of its newest start that run, or ran, beside it.
-        memory_least_bytes: What it gets at least at its next start, since it ran out of memory.
         last_output: The last line of its newest start that has failed.
         stop_reason: Why the core stops it.
         forget: It is forgotten when it has ended.
@@ -267,7 +267,6 @@ class WorkloadRecord:
     due_at: float | None = None
     last_due_at: float | None = None
     recommended: tuple[Placement, ...] = ()
-    memory_least_bytes: int = 0
     level: LevelTracking | None = None
     left_level: LevelChange | None = None
     probe: ProbeState | None = None
@@ -340,6 +339,8 @@ class ManagerState:
         restarts: How often programs were started again in their run, also of what is forgotten.
         searches: How searches for a server ended, of all placements.
         accounts: What has gone through each queue, by its name.
+        memory_needs: Of programs whose memory no user stated, by a digest of each; oldest first.
+        out_of_memory_kills: How often a program or copy ran out of memory.
     """
 
     nonces: list[str] = field(default_factory=list)
@@ -368,6 +369,8 @@ class ManagerState:
     restarts: int = 0
     searches: SearchCounts = field(default_factory=SearchCounts)
     accounts: dict[str, QueueAccount] = field(default_factory=dict)
+    memory_needs: dict[str, MemoryNeed] = field(default_factory=dict)
+    out_of_memory_kills: int = 0
 
     def account(self, queue: str) -> QueueAccount:
         """What has gone through a queue."""

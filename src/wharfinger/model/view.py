@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import frozen
 from wharfinger.model.decisions import Prediction, ReasonCode
+from wharfinger.model.memory_needs import MemoryNeed
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import Workload
 
@@ -241,6 +242,7 @@ class Request:
             record may lack candidates and words.
         pays: Whether a place with such a prediction is of use: one that is not may be refused.
             ``None`` = any is.
+        memory: By which its memory is sized; ``None`` = as stated, or nothing is known.
     """
 
     workload: Workload
@@ -256,6 +258,7 @@ class Request:
     run_seconds: Callable[[], tuple[float, ...]] = tuple
     told: AbstractSet[ReasonCode] = frozenset()
     pays: Callable[[Prediction], bool] | None = None
+    memory: MemoryNeed | None = None
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation by a policy that does not size by target.

@@ -123,7 +123,10 @@ class Interpreter:
     def _measure(self) -> Steps[None]:
         try:
             yield from self._go_through()
-        except (RunFailed, StartsUsedUp) as over:
+        except RunFailed as failed:
+            self._observations.stopped = str(failed)
+            self._observations.out_of_memory_bytes = failed.out_of_memory_bytes
+        except StartsUsedUp as over:
             self._observations.stopped = str(over)
 
     def _go_through(self) -> Steps[None]:

@@ -32,7 +32,7 @@ class Observations:
 
     ``wanted`` are the quantities of the workload's target, ``cpus`` the server's, ``total`` is the
     work when all is done. Interference caused on ``seen_at_source`` is seen at the source.
-    ``stopped`` says why the plan ended before its time.
+    ``stopped`` says why the plan ended before its time, ``out_of_memory_bytes`` as ``RunFailed``.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class Observations:
         self.beside: dict[str, Entry] = {}
         self.upon: dict[str, Entry] = {}
         self.stopped = ""
+        self.out_of_memory_bytes = 0
         self._plan = plan
         self._cpus = cpus
         self._seen_at_source = seen_at_source
@@ -173,7 +174,8 @@ class Observations:
     def measurements(self, *, runs: int, seconds: float, platform: str = "") -> Measurements:
         """All of it, with a reason for each missing number; raises ``RunFailed`` without any."""
         if not self._performance and not self.caused:
-            raise RunFailed(self.stopped or "; ".join(self._silent.values()) or "nothing was read")
+            why = self.stopped or "; ".join(self._silent.values()) or "nothing was read"
+            raise RunFailed(why, self.out_of_memory_bytes)
         for what in self._missing():
             self._silent.setdefault(what, self.stopped or "time was over")
         used = {cpu: Entry(u, USE_ERROR) for cpu, u in self._used_cpus.items() if u > 0}

@@ -77,7 +77,15 @@ class Interruption(Exception):
 
 
 class RunFailed(Interruption):
-    """There can be no run, or its end says nothing."""
+    """There can be no run, or its end says nothing.
+
+    Attributes:
+        out_of_memory_bytes: The limit of which it ran out; 0 = it has not.
+    """
+
+    def __init__(self, why: str, out_of_memory_bytes: int = 0) -> None:
+        super().__init__(why)
+        self.out_of_memory_bytes = out_of_memory_bytes
 
 
 class StartsUsedUp(Interruption):

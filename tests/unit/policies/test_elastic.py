@@ -9,9 +9,17 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.model.allocation import Allocation
+from wharfinger.model.memory_needs import MemoryNeed, MemorySource
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.profile import Classification, Measurements
-from wharfinger.model.workload import Reservation, Restart, Workload, WorkloadType
+from wharfinger.model.workload import (
+    Reservation,
+    Restart,
+    RestartPolicy,
+    Run,
+    Workload,
+    WorkloadType,
+)
 
 SMALL = Reservation(250, 512 * MIB, elastic_cpu=True, elastic_memory=True)
 POLICIES = ("least-loaded", "quasar", "feedback", "autoscale")
@@ -188,9 +196,13 @@ def test_what_ran_out_of_memory_is_started_again_with_twice_as_much() -> None:
         running(cluster, "w")
         sizes.append(_held(cluster).memory_bytes // MIB)
     assert sizes[1::2] == [1024, 2048, 3000]
-    assert sizes[0] == "out of memory: it gets 1Gi; restart 1 of 5 after 1s"
+    told = "out of memory with 512Mi: its next start gets 1Gi; restart 1 of 5 after 1s"
+    assert sizes[0] == told
     _runs_out(cluster)
-    assert cluster.record("w").phase is Phase.FAILED, "no server has more"
+    assert cluster.record("w").phase is Phase.FAILED
+    told = "out of memory with 3000Mi: no server has more, after 3 restarts in a row"
+    assert cluster.record("w").message == told
+    assert cluster.manager.state.out_of_memory_kills == 4
     cluster.tell(ev.WorkloadSubmitted(_elastic()))
     assert _held(cluster).memory_bytes == 3000 * MIB, "its next run begins there"
 
@@ -204,6 +216,112 @@ def test_what_is_never_to_be_restarted_is_not_even_with_more_memory() -> None:
     assert cluster.record("w").phase is Phase.FAILED
     cluster.tell(ev.WorkloadSubmitted(asked))
     assert _held(cluster).memory_bytes == 1024 * MIB, "its next run begins with more"
+
+
+@pytest.mark.parametrize(("limit", "restarts"), [(5, 0), (None, 0)])
+def test_what_no_server_has_memory_for_is_not_started_again_and_again(
+    limit: int | None, restarts: int
+) -> None:
+    cluster = _cluster(memory_mib=512)
+    always = Restart(RestartPolicy.ALWAYS, limit)
+    asked = _elastic()
+    _start(cluster, replace(asked, run=replace(asked.run, restart=always)))
+    _runs_out(cluster)
+    found = cluster.record("w")
+    assert (found.phase, found.restarts) == (Phase.FAILED, restarts)
+    assert found.message == "out of memory with 512Mi: no server has more"
+
+
+def test_a_service_that_has_run_well_is_started_again_with_all_there_is() -> None:
+    cluster = _cluster(memory_mib=512)
+    asked = _elastic(type=WorkloadType.LATENCY_CRITICAL)
+    always = Restart(RestartPolicy.ALWAYS, None)
+    _start(cluster, replace(asked, run=replace(asked.run, restart=always)))
+    cluster.now += 3600.0
+    _runs_out(cluster)
+    assert cluster.record("w").phase is Phase.QUEUED
+
+
+def _ends_well(cluster: Cluster, name: str, peak_mib: int) -> None:
+    peak = peak_mib * MIB
+    cluster.tell(ev.WorkloadFinished(cluster.key(name), 0, None, "exited", memory_peak_bytes=peak))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_later_run_of_the_same_program_begins_with_the_peak_of_an_earlier_one(
+    policy: str,
+) -> None:
+    cluster = _cluster(policy)
+    _start(cluster, _elastic("first"))
+    _ends_well(cluster, "first", 60)
+    other = replace(_elastic("other"), run=Run(("false",)))
+    _start(cluster, _elastic("second"), other)
+    assert _held(cluster, "second").memory_bytes == 124 * MIB
+    assert _held(cluster, "other").memory_bytes == 512 * MIB, "of another program"
+    told = cluster.record("second").decisions[-1].decision
+    assert told.message.endswith("; 124Mi memory: an earlier run used up to 60Mi")
+    assert told.numbers["memory_peak_bytes"] == 60 * MIB
+    told = cluster.record("other").decisions[-1].decision
+    assert told.message.endswith("; 512Mi memory: nothing is measured yet, it follows its use")
+
+
+def test_a_peak_of_page_cache_does_not_raise_what_was_enough() -> None:
+    cluster = _cluster()
+    _start(cluster, _elastic("first"))
+    _ends_well(cluster, "first", 512)
+    _start(cluster, _elastic("second"))
+    assert _held(cluster, "second").memory_bytes == 512 * MIB
+
+
+def test_a_margin_is_no_more_than_a_server_has() -> None:
+    cluster = _cluster(memory_mib=600)
+    cluster.tell(ev.WorkloadSubmitted(_elastic(labels={"profile": "yes"})))
+    peak = Measurements(memory_peak_bytes=570 * MIB)
+    cluster.tell(ev.ProfilingFinished(cluster.key("w"), peak))
+    cluster.tell(ev.WorkloadClassified(cluster.key("w"), Classification("none", "1")))
+    assert _held(cluster).memory_bytes == 600 * MIB
+
+
+def test_a_run_that_ends_well_settles_what_a_kill_has_doubled() -> None:
+    cluster = _cluster()
+    _start(cluster, _elastic())
+    _runs_out(cluster)
+    cluster.now += 60.0
+    cluster.tell(ev.TimePassed())
+    running(cluster, "w")
+    assert _held(cluster).memory_bytes == 1024 * MIB
+    _ends_well(cluster, "w", 600)
+    _start(cluster, _elastic("later"))
+    assert _held(cluster, "later").memory_bytes == 750 * MIB
+
+
+def test_a_copy_that_ran_out_of_memory_raises_what_its_workload_gets() -> None:
+    cluster = _cluster()
+    cluster.tell(ev.WorkloadSubmitted(_elastic(labels={"profile": "yes"})))
+    limit = 700 * MIB
+    failed = ev.ProfilingFailed(cluster.key("w"), "too much", out_of_memory_bytes=limit)
+    cluster.tell(failed)
+    cluster.tell(ev.WorkloadClassified(cluster.key("w"), Classification("none", "1")))
+    assert _held(cluster).memory_bytes == 1400 * MIB
+
+
+def test_stated_memory_is_neither_trimmed_nor_raised() -> None:
+    cluster = _cluster()
+    _start(cluster, _elastic("first"))
+    _ends_well(cluster, "first", 10)
+    _start(cluster, workload("stated", memory_mib=2000))
+    assert _held(cluster, "stated").memory_bytes == 2000 * MIB
+    assert "memory:" not in cluster.record("stated").decisions[-1].decision.message
+
+
+def test_a_replay_knows_the_same_of_memory() -> None:
+    cluster = _cluster()
+    _start(cluster, _elastic())
+    _runs_out(cluster)
+    for entry in (0, len(cluster.log) // 2, len(cluster.log)):
+        assert cluster.replayed(entry).state.memory_needs == cluster.manager.state.memory_needs
+    (need,) = cluster.manager.state.memory_needs.values()
+    assert need == MemoryNeed(512 * MIB, 1024 * MIB, MemorySource.KILLED, kills=1)
 
 
 def test_stated_memory_that_does_not_suffice_is_a_failure() -> None:

@@ -44,8 +44,16 @@ class Told:
         self.reports: list[ev.Report] = []
         self.cluster.attach(self.reports.append)
 
-    def start(self, name: str, *names: str, cpu: int = 1000, best_effort: bool = False) -> None:
-        held = Allocation(0 if best_effort else cpu, GIBIBYTE, best_effort)
+    def start(
+        self,
+        name: str,
+        *names: str,
+        cpu: int = 1000,
+        memory: int = 0,
+        best_effort: bool = False,
+    ) -> None:
+        memory = memory or self.cluster.jobs[name].memory_bytes
+        held = Allocation(0 if best_effort else cpu, memory, best_effort)
         places = tuple(Placement(server, held) for server in names or ("s0",))
         workload = self.cluster.jobs[name].workload
         self.cluster.perform(act.StartWorkload(name, workload, places))
@@ -100,6 +108,16 @@ def test_who_came_last_is_killed_when_memory_is_exhausted() -> None:
         told.at(told.cluster.now + 1)
     assert told.ends() == {"c": ("out-of-memory", 2.0)}
     assert told.cluster.accounts["c"].failed
+
+
+def test_one_that_may_not_take_the_memory_it_needs_is_killed_and_tells_what_it_takes() -> None:
+    told = Told(batch_job("short", takes=3 * GIBIBYTE), batch_job("a", work=5))
+    told.start("short", memory=2 * GIBIBYTE)
+    told.start("a", memory=4 * GIBIBYTE)
+    told.at(20)
+    assert told.ends() == {"short": ("out-of-memory", 0.0), "a": ("exited", 5.0)}
+    peaks = {each.key: each.memory_peak_bytes for each in told.of(ev.WorkloadFinished)}
+    assert peaks == {"short": 2 * GIBIBYTE, "a": GIBIBYTE}
 
 
 def test_a_server_that_fails_takes_what_runs_there_with_it_and_comes_back_empty() -> None:
@@ -260,11 +278,14 @@ def test_a_copy_that_does_not_fit_in_memory_gives_nothing() -> None:
     jobs = [batch_job(name, work=50, takes=5 * GIBIBYTE) for name in "ab"]
     told = Told(*jobs)
     told.start("a")
-    plan = ProfilingPlan("s0", (1000,), GIBIBYTE, (), 9.0)
-    told.cluster.perform(act.ProfileWorkload("k", told.cluster.jobs["b"].workload, plan))
+    for key, limit in (("full", 5 * GIBIBYTE), ("limit", GIBIBYTE)):
+        plan = ProfilingPlan("s0", (1000,), limit, (), 9.0)
+        told.cluster.perform(act.ProfileWorkload(key, told.cluster.jobs["b"].workload, plan))
     told.at(3)
+    why = f"the copy needs more memory than {GIBIBYTE} bytes"
     assert told.of(ev.ProfilingFailed) == [
-        ev.ProfilingFailed("k", "the copy did not fit in memory")
+        ev.ProfilingFailed("full", "the copy did not fit in memory"),
+        ev.ProfilingFailed("limit", why, out_of_memory_bytes=GIBIBYTE),
     ]
     assert [part.run.key for part in told.cluster.machines["s0"].parts] == ["a"]
 

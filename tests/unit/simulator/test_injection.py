@@ -54,7 +54,7 @@ class Bench:
         self.cluster.attach(self.reports.append)
 
     def ask(self, name: str, sources: Sequence[SharedResource]) -> None:
-        plan = ProfilingPlan("s", (1000, 2000), GIB // 4, tuple(sources), 60.0)
+        plan = ProfilingPlan("s", (1000, 2000), 4 * GIB, tuple(sources), 60.0)
         self.cluster.perform(act.ProfileWorkload(name, self.cluster.jobs[name].workload, plan))
 
     def profile(self, name: str, *sources: SharedResource) -> Measurements:
@@ -157,7 +157,7 @@ def test_a_full_server_has_no_cpu_for_a_source():
     found = bench.profile("hmmer", R.LAST_LEVEL_CACHE)
     assert R.LAST_LEVEL_CACHE in found.tolerated
     neighbour = Bench("m1.small")
-    plan = ProfilingPlan("s", (1000,), GIB // 4, (R.LAST_LEVEL_CACHE,), 60.0)
+    plan = ProfilingPlan("s", (1000,), 4 * GIB, (R.LAST_LEVEL_CACHE,), 60.0)
     workload = neighbour.cluster.jobs["povray"].workload
     neighbour.cluster.perform(act.ProfileWorkload("povray", workload, plan))
     while neighbour.loop.step():

@@ -186,7 +186,9 @@ class SimulatedCluster(SimulatedServers):
             self.loop.schedule(self.now + self.costs.stop_seconds, self._stopped, run, ENDS)
 
     def _stopped(self, run: SimulatedRun) -> None:
-        self._end(run, ev.WorkloadFinished(run.key, None, 15, "stopped"))
+        peak_bytes = run.memory_bytes
+        stopped = ev.WorkloadFinished(run.key, None, 15, "stopped", memory_peak_bytes=peak_bytes)
+        self._end(run, stopped)
 
     def _forget(self, key: str) -> None:
         self.profiling.forget(key)

@@ -19,7 +19,8 @@ from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.setup import Measuring
 
 SOURCE = "simulated"
-CPU = Quantity.CPU
+CPU, MEMORY = Quantity.CPU, Quantity.MEMORY
+USED = (CPU, MEMORY)  # exact, and no performance
 MEASURES = 20  # priority in the loop: what happens at a moment is measured after it
 
 
@@ -67,19 +68,19 @@ class Meters:
         run.settle(self._loop.now)
         run.measurements += 1
         readings = {
-            quantity: Reading(self._noisy(value, run, quantity), SOURCE, quantity is not CPU)
+            quantity: Reading(self._noisy(value, run, quantity), SOURCE, quantity not in USED)
             for quantity, value in true_values(run).items()
         }
         if run.awaits_ready:
-            wanted = [quantity for quantity in readings if quantity is not CPU]
+            wanted = [quantity for quantity in readings if quantity not in USED]
             silent = dict.fromkeys(wanted or [Quantity.RATE], NoSignal("not ready: starting"))
-            return Sample(run.key, {CPU: readings[CPU]}, silent)
-        if readings[CPU].value == 0 and len(readings) == 1:
+            return Sample(run.key, {quantity: readings[quantity] for quantity in USED}, silent)
+        if readings[CPU].value == 0 and len(readings) == len(USED):
             return Sample(run.key, readings, {Quantity.RATE: NoSignal("it does nothing")})
         return Sample(run.key, readings)
 
     def _noisy(self, value: float, run: SimulatedRun, quantity: Quantity) -> float:
-        if not self.noise or not value or quantity is CPU:
+        if not self.noise or not value or quantity in USED:
             return value
         # By the job and not by the key: under every policy the n-th look errs alike.
         what = run.job.name, str(quantity), run.measurements
@@ -92,7 +93,7 @@ class Meters:
 
 def true_values(run: SimulatedRun) -> dict[Quantity, float]:
     """What can be measured of a run, as it really is."""
-    values = {CPU: run.used_cpus}
+    values = {CPU: run.used_cpus, MEMORY: float(run.memory_bytes)}
     if run.job.load is not None:
         # What clients send is what the balancer has to share out.
         return {Quantity.OFFERED: run.load_per_second, **service_values(run), **values}

@@ -85,7 +85,7 @@ class Strand:
         job: Job,
         probes: Probes,
         observations: Observations,
-        killed: Callable[[str], None],
+        killed: Callable[[str, int], None],
     ) -> None:
         self.key, self.plan, self.observations = key, plan, observations
         self.handle = self.runs_made = 0
@@ -282,7 +282,7 @@ class PlanUnderWay:
         action: act.ProfileWorkload,
         job: Job,
         probes: Probes,
-        killed: Callable[[str], None],
+        killed: Callable[[str, int], None],
     ) -> None:
         self.key, self.plan = action.key, action.plan
         self.handle = 0
@@ -374,7 +374,8 @@ class PlanUnderWay:
             seconds=self._cluster.now - self._began,
             platform=self._cluster.machines[self.plan.server].platform,
         )
-        return ev.ProfilingFinished(self.key, measurements)
+        peak_bytes = min(self._job.memory_bytes, self.plan.memory_bytes)
+        return ev.ProfilingFinished(self.key, replace(measurements, memory_peak_bytes=peak_bytes))
 
     def _judge(
         self, told: Sequence[tuple[float, float]], what: tuple[str | int, ...]
@@ -440,12 +441,13 @@ class ProfilingRuns:
             self._drop(self._plans[key])
         self._answers.pop(key, None)
 
-    def fail(self, key: str, reason: str) -> None:
+    def fail(self, key: str, reason: str, out_of_memory_bytes: int = 0) -> None:
         """A plan gives nothing."""
         plan = self._plans.get(key)
         if plan is not None:
             self._drop(plan)
-            self._answer(ev.ProfilingFailed(key, reason))
+            failed = ev.ProfilingFailed(key, reason, out_of_memory_bytes=out_of_memory_bytes)
+            self._answer(failed)
 
     def _begin(self, plan: PlanUnderWay) -> None:
         plan.handle = 0

@@ -105,6 +105,17 @@ class RunPart:
         return float(min(self.allocation.cpu_millicpus, self.run.job.cpu_millicpus))
 
     @property
+    def memory_bytes(self) -> int:
+        """In use: what it takes, as far as it is allowed; sources of interference have no limit."""
+        wants, limit = self.run.job.memory_bytes, self.allocation.memory_bytes
+        return min(wants, limit) if limit else wants
+
+    def is_short_of_memory(self, truth: GroundTruth) -> bool:
+        """Whether it is killed for want of memory."""
+        needed = truth.working_set(self.run.application, self.run.job.memory_bytes)
+        return self.memory_bytes < needed
+
+    @property
     def busy_cpus(self) -> float:
         """Of a service, those that it keeps busy when it answers all that it could."""
         if self.resident is None:
@@ -126,14 +137,14 @@ class RunPart:
         load = None if job.load is None else run.load_per_second * self.share
         platform = self.machine.platform
         self.resident = TrueResident(
-            run.application, self.cpu_millicpus, job.memory_bytes, load, servers, run.core_of
+            run.application, self.cpu_millicpus, self.memory_bytes, load, servers, run.core_of
         )
         self.alone, self.alone_cpus = _alone(truth, platform, self.resident)
         whole = min(float(job.cpu_millicpus), self.machine.cpu_millicpus)
         if whole == self.cpu_millicpus:
             self.most, self.most_cpus = self.alone, self.alone_cpus
         else:
-            most = TrueResident(run.application, whole, job.memory_bytes, load, servers)
+            most = TrueResident(run.application, whole, self.memory_bytes, load, servers)
             self.most, self.most_cpus = _alone(truth, platform, most)
 
 
@@ -239,7 +250,8 @@ class SimulatedRun:
     """One start, or a run of a profiling plan.
 
     Attributes:
-        killed: Is told why a run of a profiling plan was killed; ``None`` = it is a job's own run.
+        killed: Is told why a run of a profiling plan was killed, and the limit of which it ran out;
+            ``None`` = it is a job's own run.
         core_of: The application whose cores' other threads it is bound to: a source's alone.
         rate: Work per second, over all servers; so are ``alone`` and ``most``, see ``RunPart``.
         kept: Of a service: what it could answer within its bound over what is asked, at most 1.
@@ -254,7 +266,7 @@ class SimulatedRun:
     account: Account
     placements: tuple[Placement, ...]
     queue: Queue = ONE_AT_A_TIME
-    killed: Callable[[str], None] | None = None
+    killed: Callable[[str, int], None] | None = None
     core_of: str = ""
     parts: list[RunPart] = field(default_factory=list)
     state: State = State.STARTING
@@ -292,6 +304,11 @@ class SimulatedRun:
         target = self.job.workload.target
         wanted = target.throughput_per_second if target else None
         return self.load_per_second if wanted is None else min(self.load_per_second, wanted)
+
+    @property
+    def memory_bytes(self) -> int:
+        """In use, where it uses most."""
+        return max((part.memory_bytes for part in self.parts), default=0)
 
     @property
     def used_cpus(self) -> float:

@@ -9,6 +9,7 @@ from math import inf
 
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Placement
+from wharfinger.model.ends import OUT_OF_MEMORY
 from wharfinger.model.platform import Server
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
@@ -139,6 +140,8 @@ class SimulatedServers:
             part.machine.hold(part)
         if run.measured:
             self.meters.watch(run)
+        if self._kill_at_limit(run):
+            return
         for part in list(run.parts):
             if run.state is State.RUNNING:
                 self._kill_what_does_not_fit(part.machine)
@@ -164,10 +167,25 @@ class SimulatedServers:
             if self.truth.fits(machine.platform, residents):  # type: ignore[arg-type]
                 return
             run = machine.parts[-1].run
-            if run.killed is not None:
-                run.killed("the copy did not fit in memory")
-            else:
-                self._end(run, ev.WorkloadFinished(run.key, None, 9, "out-of-memory"))
+            self._kill(run, 0, "the copy did not fit in memory")
+
+    def _kill_at_limit(self, run: SimulatedRun) -> bool:
+        """Whether it was killed, since it may not take the memory that it needs."""
+        if run.state is not State.RUNNING:
+            return False
+        short = [part for part in run.parts if part.is_short_of_memory(self.truth)]
+        if short:
+            limit_bytes = short[0].allocation.memory_bytes
+            self._kill(run, limit_bytes, f"the copy needs more memory than {limit_bytes} bytes")
+        return bool(short)
+
+    def _kill(self, run: SimulatedRun, limit_bytes: int, why: str) -> None:
+        if run.killed is not None:
+            run.killed(why, limit_bytes)
+            return
+        peak_bytes = run.memory_bytes
+        killed = ev.WorkloadFinished(run.key, None, 9, OUT_OF_MEMORY, memory_peak_bytes=peak_bytes)
+        self._end(run, killed)
 
     def _end(self, run: SimulatedRun, report: ev.Report) -> None:
         if run.end is not None:
@@ -252,6 +270,8 @@ class SimulatedServers:
         run.account.done = run.job.phases[run.phase].from_work
         run.phase += 1
         before = run.rate
+        if self._kill_at_limit(run):
+            return
         self.refresh_all(run, changed=True)
         change = PhaseChange(self.now, run.job.name, run.key, run.phase, before, run.rate)
         self.phase_changes.append(change)
@@ -261,6 +281,13 @@ class SimulatedServers:
         run.settle(self.now)
         if run.job.load is None:
             run.account.done = run.job.work
-        last_output = run.job.last_output
-        code = run.job.exit_code
-        self._end(run, ev.WorkloadFinished(run.key, code, None, "exited", last_output=last_output))
+        last_output, peak_bytes = run.job.last_output, run.memory_bytes
+        finished = ev.WorkloadFinished(
+            run.key,
+            run.job.exit_code,
+            None,
+            "exited",
+            last_output=last_output,
+            memory_peak_bytes=peak_bytes,
+        )
+        self._end(run, finished)

@@ -240,7 +240,7 @@ class Knowledge:
     def keeps_alone(self, wants: Wants, platform: str) -> bool:
         """Whether its target can be kept there at all, where it starts at once and is alone."""
         job = wants.job
-        if job.workload.reservation.memory_bytes > self.memory_bytes[platform]:
+        if job.memory_bytes > self.memory_bytes[platform]:
             return False
         value = self.alone(wants, platform, self.sizes(wants, platform)[-1])
         needed = wants.needed(0.0, self.start_seconds)

@@ -169,7 +169,7 @@ class Search:
         self._knowledge, self._colocations = knowledge, colocations
         self._wants, self._request, self._view, self._now = wants, request, view, now
         self._best_effort = request.workload.best_effort
-        self._memory_bytes = request.workload.reservation.memory_bytes
+        self._memory_bytes = wants.job.memory_bytes
         self.needed = self.aimed = 0.0
         self._held = held or {}
         if not self._best_effort:

@@ -153,6 +153,9 @@ class PopulationClass:
     expects_duration: Annotated[
         bool, BOOLEAN("Users state `expectedDuration`: as long as alone on the best platform.")
     ] = False
+    states_memory: Annotated[
+        bool, BOOLEAN("Users state the memory that they need; else it is by what is measured.")
+    ] = True
 
     def __post_init__(self) -> None:
         serves = self.load is not None

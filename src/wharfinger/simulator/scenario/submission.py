@@ -64,6 +64,9 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
     each, type_ = draft.of, draft.type
     # A service has a load generator, so that profiling runs can measure it.
     load_command = (APPLICATION, draft.application, "load") if draft.load else None
+    reservation = _reservation(_needed(world, draft), draft.memory_bytes)
+    if not each.states_memory:
+        reservation = _reservation(reservation.cpu_millicpus, elastic_memory=True)
     return Workload(
         name,
         type_,
@@ -72,7 +75,7 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
         each.tolerance,
         each.priority,
         _ONE_SERVER if type_ is WorkloadType.SINGLE_NODE else each.scale,
-        _reservation(_needed(world, draft), draft.memory_bytes),
+        reservation,
         _NOT_PROFILED if type_ is WorkloadType.BEST_EFFORT else each.profile,
         _measure(load_command=load_command),
         expected_seconds=_ideal_seconds(world, draft) if each.expects_duration else None,

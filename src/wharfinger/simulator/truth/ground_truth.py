@@ -45,6 +45,9 @@ class GroundTruth(Protocol):
     def fits(self, platform: str, residents: Sequence[TrueResident]) -> bool:
         """Whether the memory of one server holds all of these."""
 
+    def working_set(self, application: str, memory_bytes: int) -> int:
+        """Of what it uses where nothing limits it, the least without which it is killed."""
+
     def rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
         """Rate of each on one server; of a service, the queries that it could answer at most.
 
@@ -101,6 +104,10 @@ def alone_with_cpus(
 
 class Untouched:
     """Common part of ground truths that have rates only."""
+
+    def working_set(self, _application: str, memory_bytes: int) -> int:
+        """All of it."""
+        return memory_bytes
 
     def used_millicpus(
         self, _platform: str, residents: Sequence[TrueResident], rates: Sequence[float]

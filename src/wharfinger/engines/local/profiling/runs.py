@@ -126,7 +126,8 @@ class SandboxedRun(SupervisedTree):
         record = read_run(self.run_dir).exit
         report = read_report(self.run_dir / "report")
         if problem := self._problem(record, report):
-            raise RunFailed(problem)
+            killed = self._out_of_memory()
+            raise RunFailed(problem, self._job.plan.memory_bytes if killed else 0)
         return report.ran_seconds if report else 0.0, record.cpu_seconds if record else 0.0
 
     def _problem(self, record: ExitRecord | None, report: SandboxReport | None) -> str:

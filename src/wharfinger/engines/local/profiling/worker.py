@@ -40,8 +40,8 @@ def answer(job: ProfilingJob, lifeline: Lifeline) -> ev.ProfilingFinished | ev.P
         job = replace(job, cap_bytes=cap(upper_base, job.cap_bytes))
         return ev.ProfilingFinished(job.key, measure(job, upper_base, lifeline))
     except (RunFailed, WharfingerError) as error:
-        why = str(error)
-        return ev.ProfilingFailed(job.key, why, fatal=why.startswith(CANNOT_RUN))
+        why, of = str(error), getattr(error, "out_of_memory_bytes", 0)
+        return ev.ProfilingFailed(job.key, why, why.startswith(CANNOT_RUN), of)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return ev.ProfilingFailed(job.key, f"{where}{error.strerror}")

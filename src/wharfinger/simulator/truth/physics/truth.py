@@ -48,6 +48,10 @@ class Physics:
         memory = sum(r.memory_bytes for r in residents if not r.application.startswith(_PREFIX))
         return memory <= self.hardware[platform].memory_bytes * _SWAP
 
+    def working_set(self, application: str, memory_bytes: int) -> int:
+        """Without the data of a framework's job: what memory does not hold it reads again."""
+        return min(memory_bytes, self._application(application).footprint_bytes)
+
     def rates(self, platform: str, residents: Sequence[TrueResident]) -> list[float]:
         """Instructions per second; of a service, queries that it could answer."""
         solution = self._solve(platform, residents)
