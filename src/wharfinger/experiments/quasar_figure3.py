@@ -23,12 +23,10 @@ from wharfinger.experiments.quasar_classifications import (
     EXHAUSTIVE,
     HADOOP,
     MEMCACHED,
-    OF_A_KIND,
     SINGLE_NODE,
-    Rates,
     TrueAxis,
     by_kind,
-    draw_kinds,
+    draw_rates,
     judge,
     seconds,
 )
@@ -51,8 +49,7 @@ def look(
     estimator: str = DEFAULT_ESTIMATOR,
 ) -> StudyFindings:
     """All entries of one population."""
-    of_a_kind = workloads or max(2, round(OF_A_KIND * scale))
-    rates = Rates(regime, draw_kinds(regime, seed, of_a_kind))
+    rates = draw_rates(regime, seed, workloads, scale)
     axes = {name: rates.axis(name) for name in (*AXES, EXHAUSTIVE)}
     numbers: dict[str, float] = {}
     panels: dict[str, dict[str, Curve]] = {}

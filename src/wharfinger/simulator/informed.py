@@ -4,8 +4,8 @@
 each platform, alone, and scores of interference measured without noise against all sources.
 ``true-contention`` says what neighbors really take of one another (``true_contention``), where they
 have what they can use. ``true-sizes`` is performance by CPU on the platform that was classified,
-``true-servers`` that on several servers over that on one. ``no-profiling`` classifies at once, with
-nothing but such truth. A service's classification has no truth but its scores.
+``true-servers`` that on several servers over that on one, there too. ``no-profiling`` classifies at
+once, with nothing but such truth. A service's classification has no truth but its scores.
 
 No truth, but in the same place: ``one-a-server`` places on empty servers only; ``no-reaction``
 changes nothing that runs; ``stated+autoscale`` is given what users reserve, who err, in the place
@@ -151,22 +151,31 @@ class TrueClassifier:
         )
 
     def _with_sizes(self, made: Classification, job: Job) -> Classification:
-        platform = made.platform or self._reference
+        platform = self._platform_of(made)
         own = self._curve(platform, job, self._halves(platform, job))
         if own is None:
             return made
-        curves = {**made.curves, Quantity.RATE: own}
-        return replace(made, curves=curves, total=job.work if made.total is None else made.total)
+        return replace(
+            made,
+            curves={**made.curves, Quantity.RATE: own},
+            total=job.work if made.total is None else made.total,
+            platform=platform,
+        )
 
     def _with_servers(self, made: Classification, job: Job) -> Classification:
-        cpu = min(job.cpu_millicpus, self._sizes[self._reference])
-        one = self._rate(self._reference, job, cpu)
+        """As they scale where the curves hold: with less memory there they gain more of others."""
+        platform = self._platform_of(made)
+        cpu = min(job.cpu_millicpus, self._sizes[platform])
+        one = self._rate(platform, job, cpu)
         if one <= 0:
             return made
         counts = range(1, job.workload.scale.max_servers + 1)
-        rates = {n: n * self._rate(self._reference, job, cpu, n) / one for n in counts}
+        rates = {n: n * self._rate(platform, job, cpu, n) / one for n in counts}
         outs = {n: Estimate(rate, EXACT) for n, rate in rates.items() if rate > 0}
         return replace(made, servers=outs)
+
+    def _platform_of(self, made: Classification) -> str:
+        return made.platform or self._reference
 
     def _halves(self, platform: str, job: Job) -> set[int]:
         """What it can use of a server, and halves of it; at least one CPU."""
