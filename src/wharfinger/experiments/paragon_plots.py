@@ -13,7 +13,6 @@ from wharfinger.experiments.plots import (
     Curve,
     canvas,
     draw_lines,
-    middles,
 )
 from wharfinger.model.arrays import Array
 from wharfinger.simulator.results.outcome import Series
@@ -83,3 +82,8 @@ def _performances(
         if upright is not None:
             axes.axvline(upright, color="black", linewidth=1)
     return figure
+
+
+def middles(edges: Array) -> Array:
+    """(B,) of bins with (B + 1,) edges."""
+    return (edges[1:] + edges[:-1]) / 2

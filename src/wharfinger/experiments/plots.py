@@ -404,11 +404,6 @@ def _over_time(
         panels[-1].set_xlabel(f"time since the beginning ({unit})")
 
 
-def middles(edges: Array) -> Array:
-    """(B,) of bins with (B + 1,) edges."""
-    return (edges[1:] + edges[:-1]) / 2
-
-
 def time_unit(longest: float) -> tuple[str, float]:
     """Name and seconds of the largest unit of which the longest run takes at least three."""
     units = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0))

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wharfinger.experiments.plots import WIDTH_INCHES, canvas, draw_lines, middles, time_unit
+from wharfinger.experiments.paragon_plots import middles
+from wharfinger.experiments.plots import WIDTH_INCHES, canvas, draw_lines, time_unit
 from wharfinger.model.arrays import Array
 from wharfinger.simulator.results.outcome import Series
 
