@@ -11,7 +11,7 @@ from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern
 from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
-from wharfinger.simulator.scenario.population import apportion
+from wharfinger.simulator.scenario.population import apportion, class_counts
 from wharfinger.simulator.scenario.scenario_types import PopulationClass, Scenario, ServerGroup
 from wharfinger.simulator.scenario.setup import Faults
 from wharfinger.simulator.scenario.targets import Reservations, Share, TargetKind, TargetOf, Targets
@@ -111,11 +111,13 @@ def test_any_valid_scenario_builds(scenario: Scenario, seed: int, servers: int, 
     setup = build(scenario, seed, servers, workloads)
     assert len(setup.servers) == len({server.name for server in setup.servers}) == servers
     assert len(setup.jobs) == len({job.name for job in setup.jobs}) == workloads
-    shares = [each.count or each.share for each in scenario.population]
-    if any(each.count is None for each in scenario.population):
-        shares = [each.share for each in scenario.population]
     counts = Counter(job.name.partition("-")[0] for job in setup.jobs)
-    assert [counts[each.name] for each in scenario.population] == apportion(shares, workloads)
+    expected = class_counts(scenario, lambda _: workloads)
+    assert [counts[each.name] for each in scenario.population] == expected
+    stated = class_counts(scenario, lambda stated: stated)
+    there = [count for count, whole in zip(expected, stated, strict=True) if whole]
+    assert sum(expected) == workloads
+    assert min(there) > 0 or max(expected) == 1
     times = [job.arrives_at for job in setup.jobs]
     assert times == sorted(times)
     assert all(0 <= at < inf for at in times)

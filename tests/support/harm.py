@@ -16,7 +16,7 @@ from wharfinger.model.arrays import normal_below
 from wharfinger.simulator.oracle.greedy import GreedyOracle
 from wharfinger.simulator.results.outcome import JobOutcome
 from wharfinger.simulator.run import UNDER, RunSpec, prepare
-from wharfinger.simulator.scenario.population import class_counts
+from wharfinger.simulator.scenario.population import scale_to
 from wharfinger.simulator.scenario.scenario_files import load_scenario
 
 BASELINES = ("least-loaded", "random")
@@ -74,8 +74,7 @@ def fates(case: Case, policy: str, seed: int) -> Fates:
     ``idle`` names those that had not ended while, at the end, a server stood free on which what
     they need would fit.
     """
-    of = load_scenario(case.scenario)
-    scale = min(1.0, case.workloads / sum(class_counts(of, lambda stated: stated)))
+    scale = scale_to(load_scenario(case.scenario), case.workloads)
     own, _, admission = policy.partition(UNDER)
     regime = case.regime or None
     spec = RunSpec(case.scenario, own, admission, seed=seed, regime=regime, scale=scale)

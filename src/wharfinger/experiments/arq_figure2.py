@@ -22,10 +22,10 @@ from wharfinger.experiments.plots import Curve, shares
 from wharfinger.model.arrays import Array
 from wharfinger.policies.admission.arq import LEAST_WAIT, Arq
 from wharfinger.policies.admission.busy_periods import fitted
-from wharfinger.simulator.run import RunSpec, Simulation
-from wharfinger.simulator.scenario.build import build
-from wharfinger.simulator.scenario.population import class_counts
-from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
+from wharfinger.simulator.run import RunSpec, Simulation, draw
+from wharfinger.simulator.scenario.population import scale_to
+from wharfinger.simulator.scenario.scenario_files import load_scenario
+from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.physics.regimes import Regime
 
 SCENARIO = OVERSUBSCRIBED
@@ -106,8 +106,8 @@ class QueueWatch:
 class _Watched(Simulation):
     """Notes entries into classes with what was predicted, placements, and ends by pool."""
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
+    def __init__(self, setup: Setup, spec: RunSpec) -> None:
+        super().__init__(setup, spec)
         admission = self.manager.policy.admission
         assert isinstance(admission, Arq)
         self.arq = admission
@@ -172,10 +172,9 @@ def watch(
     policy: str = POLICY,
 ) -> QueueWatch:
     """One run of a scenario, scaled to so many workloads at the same load."""
-    scenario = in_regime(load_scenario(scenario_name), regime.name)
-    scale = min(1.0, workloads / sum(class_counts(scenario, lambda stated: stated)))
+    scale = scale_to(load_scenario(scenario_name), workloads)
     spec = RunSpec(scenario_name, policy, ADMISSION, seed=seed, regime=regime.name, scale=scale)
-    simulation = _Watched(build(scenario, seed, scale=scale), spec)
+    simulation = _Watched(draw(spec), spec)
     simulation.run()
     arq, accounts = simulation.arq, simulation.manager.state.accounts
     entries = [

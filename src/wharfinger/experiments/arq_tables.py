@@ -16,7 +16,6 @@ from statistics import fmean, harmonic_mean, stdev
 from wharfinger.experiments.arq_figures import LOCAL
 from wharfinger.experiments.paragon_figures import KEPT, OF_SCHEDULERS, PERFORMANCE
 from wharfinger.experiments.runs import Figure, Published, RunMeasure
-from wharfinger.model.workload import WorkloadType
 from wharfinger.simulator.results.outcome import JobOutcome, Outcome
 from wharfinger.simulator.scenario.scenario_files import SHIPPED
 
@@ -45,39 +44,24 @@ def shortest(percent: int, outcome: Outcome) -> list[float]:
 
     Without those that failed or have not ended.
     """
-    ranked = sorted(_ended(outcome.fates), key=_ideal_seconds)
+    ranked = sorted(outcome.ended, key=lambda fate: fate.ideal_seconds)
     return [_deviation(each) for each in ranked[: ceil(percent / 100 * len(ranked))]]
 
 
 def of_priority(priority: str, outcome: Outcome) -> list[float]:
     """Deviations of workloads of ``high`` or ``low`` priority, those that ended."""
-    return [_deviation(each) for each in _ended(_having(priority, outcome))]
+    return [_deviation(each) for each in _having(priority, outcome.ended)]
 
 
 def kept(priority: str, outcome: Outcome) -> float | None:
     """Share of those with a target that kept it."""
-    wanted = [e.kept for e in _having(priority, outcome) if e.target_performance is not None]
+    wanted = [e.kept for e in _having(priority, outcome.fates) if e.target_performance is not None]
     return fmean(wanted) if wanted else None
 
 
-def _having(priority: str, outcome: Outcome) -> list[JobOutcome]:
+def _having(priority: str, fates: Sequence[JobOutcome]) -> list[JobOutcome]:
     is_high = priority == HIGH
-    return [each for each in outcome.fates if each.name.startswith(f"{HIGH}-") == is_high]
-
-
-def _ended(fates: Sequence[JobOutcome]) -> list[JobOutcome]:
-    return [
-        each
-        for each in fates
-        if each.ended_at is not None
-        and each.performance > 0
-        and each.type != WorkloadType.BEST_EFFORT
-    ]
-
-
-def _ideal_seconds(fate: JobOutcome) -> float:
-    assert fate.ended_at is not None
-    return fate.performance * (fate.ended_at - fate.submitted_at)
+    return [each for each in fates if each.name.startswith(f"{HIGH}-") == is_high]
 
 
 def _deviation(fate: JobOutcome) -> float:

@@ -18,10 +18,13 @@ from wharfinger.errors import InvalidInput
 from wharfinger.experiments import parallel
 from wharfinger.experiments.base import Arguments, Context, ExperimentResult, ResultRow
 from wharfinger.experiments.statistics import interval
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident, busy_cpus
 from wharfinger.simulator.truth.physics.application import Application
-from wharfinger.simulator.truth.physics.regimes import DEFAULT, find_regime
+from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
+from wharfinger.simulator.truth.physics.regimes import DEFAULT, Regime, find_regime
 from wharfinger.simulator.truth.physics.truth import Physics
 from wharfinger.simulator.truth.queueing import QueueShare
 
@@ -209,6 +212,28 @@ def _files(directory: Path) -> list[Path]:
 
 
 # --- shared by studies ----------------------------------------------------------------------
+
+
+def draw_programs(
+    pools: Iterable[Pool], regime: Regime, seed: int, most: int | None = None
+) -> list[Application]:
+    """Programs of one population, at most so many of each pool."""
+    streams = Streams(seed)
+    return [each for pool in pools for each in draw_pool(pool, regime, streams)[:most]]
+
+
+def rate_beside(
+    truth: Physics,
+    platform: str,
+    resident: TrueResident,
+    beside: SharedResource | None,
+    intensity: float = 100.0,
+) -> float | None:
+    """Of a program beside a source of interference; ``None`` = the platform has no such source."""
+    if beside is None:
+        return truth.alone(platform, resident)
+    source = truth.source(platform, beside, intensity, resident)
+    return truth.rates(platform, [resident, source])[0] if source else None
 
 
 def at(

@@ -18,18 +18,18 @@ from wharfinger.experiments.ground_truth import (
     Picture,
     StudyFindings,
     at,
+    draw_programs,
     mean_curve,
 )
 from wharfinger.experiments.plots import Curve
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.native import beyond
-from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Streaming
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
-from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
+from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.sources import CORE_SOURCES
 from wharfinger.simulator.truth.physics.truth import Physics
@@ -62,9 +62,8 @@ _Curves = dict[SharedResource, list[float]]
 
 def world(regime: Regime, seed: int) -> Physics:
     """The single-threaded programs and a memcached on both platforms."""
-    streams = Streams(seed)
-    programs = draw_pool(Pool.SINGLE_THREADED, regime, streams)
-    services = draw_pool(Pool.MEMCACHED, regime, streams)
+    programs = draw_programs([Pool.SINGLE_THREADED], regime, seed)
+    services = draw_programs([Pool.MEMCACHED], regime, seed)
     small = [replace(each, footprint_bytes=MEMCACHED_BYTES, network=_VALUES) for each in services]
     hardware = [HARDWARE[WITH_SMT], HARDWARE[WITHOUT_SMT]]
     return Physics(hardware, [*programs, *small], replace(regime.constants, smt=True))

@@ -8,29 +8,30 @@ machine took for them.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.experiments.ground_truth import GroundTruthStudy, Panels, Picture, StudyFindings
+from wharfinger.experiments.ground_truth import GroundTruthStudy, Picture, StudyFindings
 from wharfinger.experiments.paragon_decisions import MEDIUM
 from wharfinger.experiments.paragon_plots import stacked
-from wharfinger.model.workload import WorkloadType
 from wharfinger.simulator.results.outcome import JobOutcome
-from wharfinger.simulator.run import RunSpec, Simulation
-from wharfinger.simulator.scenario.build import build
-from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
+from wharfinger.simulator.run import RunSpec, Simulation, draw
+from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.physics.regimes import Regime
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 POLICY = "paragon[placement.sources=2]"
 """With the two runs against sources of interference that were published (2.4)."""
-PARTS = ("training", "classification", "queueing", "search")
+PARTS = {
+    "training": "profiling",
+    "classification": "classification",
+    "queueing": "waiting",
+    "search": "decisions",
+}
+"""The paper's names of what ``Timed`` tells apart."""
 SHOWN = 10
 """Programs in the picture: those of every so many, by what they take in all."""
 
@@ -45,14 +46,14 @@ class Overheads:
 
     def share(self, part: str) -> float:
         """Of its time alone."""
-        return self.seconds[part] / self.ideal_seconds
+        return self.seconds[PARTS[part]] / self.ideal_seconds
 
 
 class Timed(Simulation):
     """Notes by job for how long a copy of it ran, and how long it took to classify it."""
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
+    def __init__(self, setup: Setup, spec: RunSpec) -> None:
+        super().__init__(setup, spec)
         self.copied: dict[str, float] = {}
         self.classified: dict[str, float] = {}
         self._copies: dict[str, tuple[str, float]] = {}
@@ -77,14 +78,27 @@ class Timed(Simulation):
         taken = time.perf_counter() - began
         self.classified[name] = self.classified.get(name, 0.0) + taken
 
-    @property
+    @cached_property
     def searched(self) -> dict[str, float]:
-        """Seconds of placing it, by job."""
+        """Seconds of placing it, by job, in all of the run."""
         searched: dict[str, float] = {}
         placement = self.placement
         for name, seconds in zip(placement.asked_for, placement.seconds, strict=True):
             searched[name] = searched.get(name, 0.0) + seconds
         return searched
+
+    def seconds_of(self, fate: JobOutcome) -> dict[str, float]:
+        """What profiling, classification and decisions took of one, its start, and waiting."""
+        # A copy may run on beside the workload itself, and then nothing waits for it.
+        profiling = min(self.copied.get(fate.name, 0.0), fate.wait_seconds)
+        start = min(self.setup.costs.start_seconds, fate.wait_seconds - profiling)
+        return {
+            "profiling": profiling,
+            "classification": self.classified.get(fate.name, 0.0),
+            "decisions": self.searched.get(fate.name, 0.0),
+            "start": start,
+            "waiting": fate.wait_seconds - profiling - start,
+        }
 
 
 def timed(
@@ -99,8 +113,7 @@ def timed(
     spec = RunSpec(
         scenario, policy, seed=seed, regime=regime.name, workloads=workloads, scale=scale
     )
-    drawn = in_regime(load_scenario(scenario), regime.name)
-    return Timed(build(drawn, seed, None, workloads, scale), spec)
+    return Timed(draw(spec), spec)
 
 
 def watch(
@@ -108,24 +121,9 @@ def watch(
 ) -> list[Overheads]:
     """Of each workload that ran to its end, in one run of the scenario."""
     simulation = timed(MEDIUM, POLICY, regime, seed, workloads, scale)
-    outcome = simulation.run()
-    starts, searched = simulation.setup.costs.start_seconds, simulation.searched
-
-    def parts(fate: JobOutcome) -> dict[str, float]:
-        copied = simulation.copied.get(fate.name, 0.0)
-        return {
-            "training": copied,
-            "classification": simulation.classified.get(fate.name, 0.0),
-            "queueing": max(0.0, fate.wait_seconds - copied - starts),
-            "search": searched.get(fate.name, 0.0),
-        }
-
     return [
-        Overheads(fate.name, parts(fate), fate.performance * (fate.ended_at - fate.submitted_at))
-        for fate in outcome.fates
-        if fate.ended_at is not None
-        and fate.performance > 0
-        and fate.type != WorkloadType.BEST_EFFORT
+        Overheads(fate.name, simulation.seconds_of(fate), fate.ideal_seconds)
+        for fate in simulation.run().ended
     ]
 
 
@@ -143,17 +141,11 @@ def found(of_all: Sequence[Overheads]) -> StudyFindings:
         shares = [each.share(part) for each in of_all]
         numbers[part] = fmean(shares)
         numbers[f"{part}/p90"] = float(np.percentile(shares, 90))
-    ranked = sorted(of_all, key=lambda each: sum(each.seconds.values()) / each.ideal_seconds)
+    ranked = sorted(of_all, key=lambda each: sum(map(each.share, PARTS)))
     shown = ranked[:: max(1, len(ranked) // SHOWN)]
     bars = {part: np.array([each.share(part) for each in shown]) for part in PARTS}
     names = [each.name for each in shown]
     return StudyFindings(numbers, {"overheads": {"parts": bars, "names": names}})
-
-
-def draw(panels: Panels, title: str) -> "Figure":
-    """The parts of some workloads of the first seed."""
-    ylabel = "% of its time alone"
-    return stacked(panels["parts"], panels["names"], title, ylabel)
 
 
 PARAGON_FIGURE12 = GroundTruthStudy(
@@ -165,8 +157,9 @@ PARAGON_FIGURE12 = GroundTruthStudy(
     pictures=(
         Picture(
             "overheads",
-            draw,
+            stacked,
             "Overheads of workloads, from the least to the most",
+            {"ylabel": "% of its time alone"},
         ),
     ),
     published={

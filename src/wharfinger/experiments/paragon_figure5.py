@@ -16,7 +16,12 @@ import numpy as np
 
 from wharfinger.classification.utility import Aspect
 from wharfinger.core.seams.contention import ContentionTable, ScoreColumns
-from wharfinger.experiments.ground_truth import GroundTruthStudy, Picture, StudyFindings, of_first
+from wharfinger.experiments.ground_truth import (
+    GroundTruthStudy,
+    Picture,
+    StudyFindings,
+    draw_programs,
+)
 from wharfinger.experiments.paragon_figures import PUBLISHED_RULE
 from wharfinger.experiments.paragon_table3 import POOLS, scores
 from wharfinger.experiments.physics_matrices import HIGH_END
@@ -29,10 +34,8 @@ from wharfinger.model.view import Capabilities, View
 from wharfinger.policies.placement.harmony import Harmony
 from wharfinger.policies.placement.paragon_hash import HashSettings, HashTables, ranked
 from wharfinger.policies.placement.paragon_search import GreedySearch, OwnScores
-from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.run import RunSpec, run
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
-from wharfinger.simulator.truth.physics.pools import draw_pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.truth import Physics
 
@@ -108,8 +111,7 @@ class HashedCluster:
 
 def known_scores(regime: Regime, seed: int, most: int | None = None) -> Array:
     """(2, N, R) true scores of a population, tolerated and caused, in the policy's order."""
-    streams = Streams(seed)
-    programs = [each for pool in POOLS for each in draw_pool(pool, regime, streams)[:most]]
+    programs = draw_programs(POOLS, regime, seed, most)
     truth = Physics([HARDWARE[HIGH_END]], programs, regime.constants)
     sources, both = [each.value for each in SharedResource], []
     for kind in (Aspect.TOLERATED, Aspect.CAUSED):
@@ -266,7 +268,6 @@ PARAGON_FIGURE5 = GroundTruthStudy(
             curves,
             "Quality of the best of R servers",
             {"axes_labels": ("rank of the best", "share of newcomers"), "legend": "upper left"},
-            of_first,
         ),
     ),
     published={

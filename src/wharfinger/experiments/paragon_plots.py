@@ -1,7 +1,7 @@
 """Pictures in the form of Paragon's Figures 9, 10d, 12 and 14, in the style of ``plots``."""
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,11 +30,13 @@ def breakdown(values: Mapping[str, Array], title: str, ylabel: str) -> "Figure":
     """Shares of workloads by how much they lose, as in Paragon's Figures 9 and 14."""
     shares_of = np.array([band_shares(each) for each in values.values()]).T
     names = [name.replace("[", "\n[").replace(",", ",\n").replace("+", "+\n") for name in values]
-    return stacked(dict(zip(BANDS, shares_of, strict=True)), names, title, ylabel)
+    parts = dict(zip(BANDS, shares_of, strict=True))
+    return stacked({"parts": parts, "names": names}, title, ylabel)
 
 
-def stacked(parts: Mapping[str, Array], names: Sequence[str], title: str, ylabel: str) -> "Figure":
-    """(N,) shares of each part, on top of each other, as percentages."""
+def stacked(panels: Mapping[str, Any], title: str, ylabel: str) -> "Figure":
+    """Of N ``names``, (N,) shares of each of the ``parts``, on top of each other, in percent."""
+    parts, names = panels["parts"], panels["names"]
     with canvas(1, 1, title, (WIDTH_INCHES, 4.8)) as (figure, (axes,)):
         below = np.zeros(len(names))
         for shade, (label, share) in zip(PART_COLOURS, parts.items(), strict=False):
@@ -60,13 +62,13 @@ def band_shares(losses: Array) -> Array:
 
 def performance(series: Mapping[str, Series], title: str) -> "Figure":
     """Mean performance of those that run, over time, one line per policy."""
-    lines = {n: (_middles(one.edges) / 60, one.performance) for n, one in series.items()}
+    lines = {n: (middles(one.edges) / 60, one.performance) for n, one in series.items()}
     return _performances(lines, title, "time since the beginning (min)")
 
 
 def after_change(series: Mapping[str, Series], title: str) -> "Figure":
     """Mean performance of a workload since it entered another phase, one line per policy."""
-    lines = {n: (_middles(one.after_edges), one.after_change) for n, one in series.items()}
+    lines = {n: (middles(one.after_edges), one.after_change) for n, one in series.items()}
     return _performances(lines, title, "time since a workload entered a phase (s)", 0.0)
 
 
@@ -82,5 +84,6 @@ def _performances(
     return figure
 
 
-def _middles(edges: Array) -> Array:
+def middles(edges: Array) -> Array:
+    """(B,) of bins with (B + 1,) edges."""
     return (edges[1:] + edges[:-1]) / 2

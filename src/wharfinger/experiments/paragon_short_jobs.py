@@ -52,22 +52,13 @@ RUNNING, TIME, RATIO = "running_seconds_mean", "completion_seconds_mean", "runni
 
 def running_seconds(outcome: Outcome) -> float | None:
     """Mean time from the first start of a job to its end."""
-    ended = [
-        fate.ended_at - fate.submitted_at - fate.wait_seconds
-        for fate in outcome.fates
-        if fate.ended_at is not None and fate.performance > 0
-    ]
-    return fmean(ended) if ended else None
+    running = [fate.seconds - fate.wait_seconds for fate in outcome.ended]
+    return fmean(running) if running else None
 
 
 def completion_seconds(outcome: Outcome) -> float | None:
-    """Mean time from submission, training and waiting included."""
-    ended = [
-        fate.ended_at - fate.submitted_at
-        for fate in outcome.fates
-        if fate.ended_at is not None and fate.performance > 0
-    ]
-    return fmean(ended) if ended else None
+    """Mean time of those that ended from submission on, training and waiting included."""
+    return fmean(fate.seconds for fate in outcome.ended) if outcome.ended else None
 
 
 PARAGON_SHORT_JOBS = replace(

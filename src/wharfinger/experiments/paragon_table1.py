@@ -15,12 +15,11 @@ from wharfinger.estimators.matrix import Matrix
 from wharfinger.estimators.recommender import fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.estimators.tasks import Indices
-from wharfinger.experiments.ground_truth import GroundTruthStudy, StudyFindings
+from wharfinger.experiments.ground_truth import GroundTruthStudy, StudyFindings, draw_programs
 from wharfinger.model.arrays import Array
-from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.clusters import LOCAL
-from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
+from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.truth import Physics
 
@@ -37,8 +36,7 @@ def look(
     regime: Regime, seed: int, most: int = MAX_OF_A_POOL, estimator: str = DEFAULT_ESTIMATOR
 ) -> StudyFindings:
     """All programs of one population, each held out once; at most so many of each pool."""
-    streams = Streams(seed)
-    programs = [each for pool in POOLS for each in draw_pool(pool, regime, streams)[:most]]
+    programs = draw_programs(POOLS, regime, seed, most)
     matrix = rates(Physics(LOCAL, programs, regime.constants), programs)
     plan = EvaluationPlan(PLATFORMS, higher=True, repeats=1, seed=seed, rows=PROFILED)
     judged = [each for split in splits(matrix, plan) for each in _judge_all(split, plan, estimator)]

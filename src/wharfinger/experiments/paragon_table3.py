@@ -16,7 +16,13 @@ from wharfinger.estimators.evaluation import EvaluationPlan, revealed, splits
 from wharfinger.estimators.matrix import Matrix
 from wharfinger.estimators.recommender import fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
-from wharfinger.experiments.ground_truth import GroundTruthStudy, StudyFindings, at
+from wharfinger.experiments.ground_truth import (
+    GroundTruthStudy,
+    StudyFindings,
+    at,
+    draw_programs,
+    rate_beside,
+)
 from wharfinger.experiments.ibench_figure54 import INTENSITIES, tolerated
 from wharfinger.experiments.paragon_table1 import PROFILED
 from wharfinger.experiments.physics_matrices import HIGH_END
@@ -24,11 +30,10 @@ from wharfinger.model.arrays import Array
 from wharfinger.model.interference import SharedResource
 from wharfinger.profiling.procedure import PROBE_INTENSITY
 from wharfinger.simulator.cluster.injection import Probes
-from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
-from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
+from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.truth import Physics
 
@@ -41,8 +46,7 @@ def look(
     regime: Regime, seed: int, most: int | None = None, estimator: str = DEFAULT_ESTIMATOR
 ) -> StudyFindings:
     """All programs of one population, each held out once; at most so many of each pool."""
-    streams = Streams(seed)
-    programs = [each for pool in POOLS for each in draw_pool(pool, regime, streams)[:most]]
+    programs = draw_programs(POOLS, regime, seed, most)
     truth = Physics([HARDWARE[HIGH_END]], programs, regime.constants)
     by_kind = {
         kind: _held_out(scores(truth, programs, kind), kind, seed, estimator)
@@ -74,9 +78,9 @@ def _tolerated(
 ) -> float:
     alone, curve = truth.alone(platform, program), []
     for intensity in INTENSITIES:
-        beside = truth.source(platform, source, intensity, program)
-        assert beside is not None
-        curve.append(truth.rates(platform, [program, beside])[0] / alone)
+        rate = rate_beside(truth, platform, program, source, intensity)
+        assert rate is not None
+        curve.append(rate / alone)
     return tolerated(curve)
 
 

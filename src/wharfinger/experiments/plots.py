@@ -6,6 +6,7 @@ sized for a picture at half of a page's width. matplotlib is an extra, imported 
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -368,14 +369,13 @@ def cores(series: Mapping[str, Series], title: str, *, ideal: bool = False) -> "
     with _over_time(series, title, 2.1) as (figure, panels, seconds):
         for axes, (name, one) in zip(panels, series.items(), strict=True):
             axes.set(title=_short(name), ylabel="CPUs", ylim=(0, most * 1.08))
-            times = np.repeat(one.edges, 2)[1:-1] / seconds
-            used, allocated, required = (
-                np.repeat(each, 2) for each in (one.used_cpus, one.allocated_cpus, needed[name])
-            )
+            stairs = partial(axes.stairs, edges=one.edges / seconds, baseline=None)
             dashed: dict[str, Any] = {"linewidth": 1.4, "linestyle": (0, (2, 1.2))}
-            axes.plot(times, required, color="black", label="required", **dashed)
-            axes.plot(times, allocated, color=COLOURS[1], label="allocated", zorder=1.9)
-            axes.fill_between(times, used, color=LIGHT, linewidth=0, label="used")
+            stairs(needed[name], color="black", label="required", zorder=2, **dashed)
+            stairs(
+                one.allocated_cpus, color=COLOURS[1], label="allocated", zorder=1.9, linewidth=1.8
+            )
+            stairs(one.used_cpus, baseline=0, color=LIGHT, fill=True, label="used")
         # A legend, since the lines often overlap.
         panels[0].legend(
             loc="lower right",

@@ -17,11 +17,11 @@ from wharfinger.experiments.ground_truth import (
     Picture,
     StudyFindings,
     at,
+    draw_programs,
     mean_curve,
     pooled,
 )
 from wharfinger.model.arrays import Array
-from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application, WorkingSet
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
@@ -31,7 +31,7 @@ from wharfinger.simulator.truth.physics.named import (
     PYTHIA_MEMORY_INTENSIVE,
     PYTHIA_SERVICES,
 )
-from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
+from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.sources import bubble, contention_of
 from wharfinger.simulator.truth.physics.truth import Physics
@@ -107,10 +107,8 @@ def look(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> Stud
 
 def world(regime: Regime, seed: int, bandwidth: float, *, whims: bool = False) -> Physics:
     """A socket with a share of its bandwidth, the services, the batch programs, and bubbles."""
-    streams = Streams(seed)
     applications = [
-        *draw_pool(Pool.PYTHIA_BATCH, regime, streams),
-        *draw_pool(Pool.PYTHIA_SERVICES, regime, streams),
+        *draw_programs([Pool.PYTHIA_BATCH, Pool.PYTHIA_SERVICES], regime, seed),
         *map(bubble, SIZES),
     ]
     redis = next(each for each in applications if each.name == PYTHIA_SERVICES[0])

@@ -6,8 +6,8 @@ least-loaded; here they are ``stated+least-loaded``: what a user of a framework 
 
 from collections.abc import Iterator
 from dataclasses import replace
-from statistics import fmean
 
+from wharfinger.experiments.paragon_short_jobs import completion_seconds
 from wharfinger.experiments.quasar_figures import (
     BEST_EFFORT,
     KEPT,
@@ -18,26 +18,14 @@ from wharfinger.experiments.quasar_figures import (
     published,
 )
 from wharfinger.experiments.runs import Figure, Published, RunMeasure
-from wharfinger.model.workload import WorkloadType
 from wharfinger.simulator.pieces import STATED, informed
 from wharfinger.simulator.policies import ORACLE
-from wharfinger.simulator.results.outcome import Outcome
 
 BATCH = "quasar-batch"
 FRAMEWORKS = informed("least-loaded", STATED)
 """The frameworks' own sizes, least-loaded."""
 TIME, REDUCTION = "execution_seconds_mean", "time-over-frameworks"
 UTILIZATION = "utilization_cpu_to_95pct_mean"
-
-
-def execution_seconds(outcome: Outcome) -> float | None:
-    """Mean time of the frameworks' jobs that ended, from submission on."""
-    ended = [
-        fate.ended_at - fate.submitted_at
-        for fate in outcome.fates
-        if fate.type == WorkloadType.BATCH and fate.ended_at is not None and fate.performance > 0
-    ]
-    return fmean(ended) if ended else None
 
 
 def _time(improvement: float) -> Iterator[Published]:
@@ -60,7 +48,7 @@ QUASAR_FIGURE6 = replace(
     measures=(
         RunMeasure(OVER_TARGET, better=1),
         RunMeasure(KEPT, better=1),
-        RunMeasure(TIME, "s", better=-1, of=execution_seconds),
+        RunMeasure(TIME, "s", better=-1, of=completion_seconds),
         RunMeasure(REDUCTION, "times", better=-1, over=(TIME, FRAMEWORKS)),
         RunMeasure(BEST_EFFORT, better=1),
         RunMeasure("unfinished", "workloads"),

@@ -19,15 +19,14 @@ from wharfinger.estimators.matrix import Matrix
 from wharfinger.estimators.recommender import Recommender, fit
 from wharfinger.estimators.registry import DEFAULT_ESTIMATOR
 from wharfinger.estimators.tasks import masked
-from wharfinger.experiments.ground_truth import at
+from wharfinger.experiments.ground_truth import at, draw_programs, rate_beside
 from wharfinger.experiments.paragon_table3 import scores
 from wharfinger.model.arrays import Array
 from wharfinger.model.interference import SharedResource
-from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.clusters import QUASAR
 from wharfinger.simulator.truth.physics.hardware import Hardware
-from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
+from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.truth import Physics
 
@@ -74,20 +73,17 @@ class Judged:
 
 def draw_kinds(regime: Regime, seed: int, most: int = OF_A_KIND) -> Kinds:
     """So many of each; services of further populations differ in their queries."""
-    streams = Streams(seed)
-    single = [each for pool in SINGLE for each in draw_pool(pool, regime, streams)[:most]]
-    jobs = draw_pool(Pool.HADOOP, regime, streams)[:most]
     return {
-        HADOOP: jobs,
+        HADOOP: draw_programs([Pool.HADOOP], regime, seed, most),
         MEMCACHED: list(_services(Pool.MEMCACHED, regime, seed, most)),
         WEBSERVER: list(_services(Pool.WEBSERVER, regime, seed, most)),
-        SINGLE_NODE: single,
+        SINGLE_NODE: draw_programs(SINGLE, regime, seed, most),
     }
 
 
 def _services(pool: Pool, regime: Regime, seed: int, most: int) -> Iterator[Application]:
     for number in range(most):
-        (drawn, *_) = draw_pool(pool, regime, Streams(1000 * seed + number))
+        (drawn, *_) = draw_programs([pool], regime, 1000 * seed + number)
         yield replace(drawn, name=f"{drawn.name}-{number}")
 
 
@@ -152,14 +148,14 @@ class Rates:
             return float("nan")
         memory, cpus = min(wanted, hardware.memory_bytes), min(cores, program.threads)
         resident = at(program, cpus, memory, servers=servers)
-        if beside is None:
-            rate = self.truth.alone(hardware.name, resident)
-        else:
-            source = self.truth.source(hardware.name, beside, INTENSITY, resident)
-            if source is None:
-                return float("nan")
-            rate = self.truth.rates(hardware.name, [resident, source])[0]
-        return rate if rate > 0 else float("nan")
+        rate = rate_beside(self.truth, hardware.name, resident, beside, INTENSITY)
+        return rate or float("nan")
+
+
+def draw_rates(regime: Regime, seed: int, workloads: int | None, scale: float) -> Rates:
+    """Of one population, with ``workloads`` of each kind; ``None`` = as scaled."""
+    of_a_kind = workloads or max(2, round(OF_A_KIND * scale))
+    return Rates(regime, draw_kinds(regime, seed, of_a_kind))
 
 
 def judge(

@@ -15,18 +15,19 @@ from wharfinger.experiments.ground_truth import (
     Picture,
     StudyFindings,
     at,
+    draw_programs,
     p99_seconds,
     pooled,
+    rate_beside,
 )
 from wharfinger.experiments.plots import Curve
 from wharfinger.model.interference import SharedResource
-from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application, Serving, Streaming
 from wharfinger.simulator.truth.physics.clusters import QUASAR
 from wharfinger.simulator.truth.physics.datasets import DATA_SETS, NETFLIX, on_data, with_mappers
 from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
-from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
+from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import Regime
 from wharfinger.simulator.truth.physics.truth import Physics
 
@@ -73,7 +74,7 @@ _Groups = dict[str, list[float]]
 
 def look(regime: Regime, seed: int, jobs: int = JOBS) -> StudyFindings:
     """Both applications of one population."""
-    hadoop = [_Hadoop(regime, job) for job in draw_pool(Pool.HADOOP, regime, Streams(seed))[:jobs]]
+    hadoop = [_Hadoop(regime, job) for job in draw_programs([Pool.HADOOP], regime, seed, jobs)]
     violins = [job.violins() for job in hadoop]
     service = Memcached(regime, seed)
     panels = service.panels()
@@ -122,10 +123,7 @@ class _Hadoop:
         job = self.truth.applications[f"{data}x{cores}"]
         wanted = job.footprint_bytes + job.data_bytes / servers
         resident = at(job, cores, min(part * hardware.memory_bytes, wanted), servers=servers)
-        if beside is None:
-            return self.truth.alone(hardware.name, resident)
-        source = self.truth.source(hardware.name, beside, 100.0, resident)
-        return self.truth.rates(hardware.name, [resident, source])[0] if source else None
+        return rate_beside(self.truth, hardware.name, resident, beside)
 
     def speedups(
         self, hardware: Hardware, data: str = NETFLIX.name, beside: SharedResource | None = None
@@ -182,7 +180,7 @@ class Memcached:
     """The service of a population."""
 
     def __init__(self, regime: Regime, seed: int) -> None:
-        (drawn, *_) = draw_pool(Pool.MEMCACHED, regime, Streams(seed))
+        (drawn, *_) = draw_programs([Pool.MEMCACHED], regime, seed)
         drawn = replace(drawn, footprint_bytes=MEMORY_OF_SERVICE)
         kinds = [_of_kind(drawn, name) for name in QUERIES]
         self.truth = Physics(QUASAR, [drawn, *kinds], regime.constants)
@@ -286,7 +284,7 @@ def _ratio(values: Sequence[float]) -> float:
 def _of_spark(regime: Regime, seed: int) -> Iterator[tuple[str, float]]:
     """How jobs scale out that reread what memory can't hold: to eight servers, by memory."""
     middle = QUASAR[4]
-    jobs = draw_pool(Pool.SPARK, regime, Streams(seed))
+    jobs = draw_programs([Pool.SPARK], regime, seed)
     truth = Physics([middle], jobs, regime.constants)
     exponents = []
     for job in jobs:

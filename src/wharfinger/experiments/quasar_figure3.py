@@ -23,12 +23,10 @@ from wharfinger.experiments.quasar_classifications import (
     EXHAUSTIVE,
     HADOOP,
     MEMCACHED,
-    OF_A_KIND,
     SINGLE_NODE,
-    Rates,
     TrueAxis,
     by_kind,
-    draw_kinds,
+    draw_rates,
     judge,
     seconds,
 )
@@ -54,8 +52,7 @@ def look(
     part: str,
 ) -> StudyFindings:
     """All entries of one classification of one population, or what those of all cost."""
-    of_a_kind = workloads or max(2, round(OF_A_KIND * scale))
-    rates = Rates(regime, draw_kinds(regime, seed, of_a_kind))
+    rates = draw_rates(regime, seed, workloads, scale)
     if part == COSTS:
         axes = {name: rates.axis(name) for name in (*AXES, EXHAUSTIVE)}
         return StudyFindings(_costs(axes, estimator))

@@ -9,11 +9,10 @@ took for them, which the simulated time does not have.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wharfinger.experiments.ground_truth import GroundTruthStudy, Panels, Picture, StudyFindings
+from wharfinger.experiments.ground_truth import GroundTruthStudy, Picture, StudyFindings
 from wharfinger.experiments.paragon_figure12 import Timed, timed
 from wharfinger.experiments.paragon_plots import stacked
 from wharfinger.experiments.quasar_figures import EC2, QUASAR
@@ -21,9 +20,6 @@ from wharfinger.model.workload import WorkloadType
 from wharfinger.simulator.policies import ORACLE
 from wharfinger.simulator.results.outcome import JobOutcome, Outcome
 from wharfinger.simulator.truth.physics.regimes import Regime
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 OVERHEAD = ("profiling", "classification", "decisions", "moves")
 """What the published number has."""
@@ -46,7 +42,7 @@ class Shares:
         return sum(self.of[part] for part in OVERHEAD)
 
 
-def shares_of(fate: JobOutcome, simulation: Timed, searched: Mapping[str, float]) -> Shares | None:
+def shares_of(fate: JobOutcome, simulation: Timed) -> Shares | None:
     """The parts of one that ran; ``None`` = it did not, or failed."""
     if fate.type == WorkloadType.BEST_EFFORT or not fate.platform or fate.performance <= 0:
         return None
@@ -57,19 +53,9 @@ def shares_of(fate: JobOutcome, simulation: Timed, searched: Mapping[str, float]
         seconds, group = min(seconds, job.lifetime_seconds), SERVICES
     else:
         group = SHORT if fate.performance * seconds < SHORT_SECONDS else LONG
-    # A copy may run on beside the workload itself, and then nothing waits for it.
-    profiling = min(simulation.copied.get(fate.name, 0.0), fate.wait_seconds)
-    starts = min(simulation.setup.costs.start_seconds, fate.wait_seconds - profiling)
-    waited = fate.wait_seconds - profiling - starts
-    stopped = max(0.0, fate.overhead * seconds - fate.wait_seconds)
-    of = {
-        "profiling": profiling,
-        "classification": simulation.classified.get(fate.name, 0.0),
-        "decisions": searched.get(fate.name, 0.0),
-        "moves": starts + stopped,
-        "waiting": waited,
-    }
-    return Shares(group, {part: value / seconds for part, value in of.items()})
+    took = simulation.seconds_of(fate)
+    took["moves"] = took["start"] + max(0.0, fate.overhead * seconds - fate.wait_seconds)
+    return Shares(group, {part: took[part] / seconds for part in PARTS})
 
 
 def look(
@@ -77,8 +63,8 @@ def look(
 ) -> StudyFindings:
     """Two runs, of the policy and of the oracle."""
     simulation = timed(EC2, QUASAR, regime, seed, workloads, scale)
-    outcome, searched = simulation.run(), simulation.searched
-    each = [shares_of(fate, simulation, searched) for fate in outcome.fates]
+    outcome = simulation.run()
+    each = [shares_of(fate, simulation) for fate in outcome.fates]
     best = timed(EC2, ORACLE, regime, seed, workloads, scale).run()
     return found([one for one in each if one is not None], outcome, best)
 
@@ -107,19 +93,20 @@ def found(of_all: Sequence[Shares], outcome: Outcome, best: Outcome) -> StudyFin
     return StudyFindings(numbers, {"overheads": {"parts": parts, "names": names}})
 
 
-def draw(panels: Panels, title: str) -> "Figure":
-    """The parts but waiting by group, of the first seed."""
-    ylabel = "% of the time from submission to end"
-    return stacked(panels["parts"], panels["names"], title, ylabel)
-
-
 QUASAR_OVERHEADS = GroundTruthStudy(
     name="quasar-overheads",
     about="what profiling, classification, decisions, moves and waiting take of a workload's time",
     source="Quasar 6.5",
     measure=look,
     scale=0.1,
-    pictures=(Picture("overheads", draw, "Overheads without waiting"),),
+    pictures=(
+        Picture(
+            "overheads",
+            stacked,
+            "Overheads without waiting",
+            {"ylabel": "% of the time from submission to end"},
+        ),
+    ),
     published={"overhead": 0.041, "short-jobs/overhead-p90": 0.09, "waiting": 0.0},
     notes=(
         (

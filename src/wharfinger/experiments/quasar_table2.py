@@ -16,12 +16,10 @@ from wharfinger.experiments.quasar_classifications import (
     HADOOP,
     KNOWN,
     MEMCACHED,
-    OF_A_KIND,
     SINGLE_NODE,
     WEBSERVER,
-    Rates,
     by_kind,
-    draw_kinds,
+    draw_rates,
     judge,
 )
 from wharfinger.model.arrays import Array
@@ -52,8 +50,7 @@ def look(
     estimator: str = DEFAULT_ESTIMATOR,
 ) -> StudyFindings:
     """All classifications of one population; ``workloads`` of each kind."""
-    of_a_kind = workloads or max(2, round(OF_A_KIND * scale))
-    rates = Rates(regime, draw_kinds(regime, seed, of_a_kind))
+    rates = draw_rates(regime, seed, workloads, scale)
     numbers: dict[str, float] = {}
     drawn: dict[str, dict[str, Array]] = {}
     for name in (*AXES, EXHAUSTIVE):

@@ -21,7 +21,7 @@ from wharfinger.experiments.workspace import Workspace, file_name
 from wharfinger.model.arrays import Array
 from wharfinger.simulator.results.outcome import Outcome, Series
 from wharfinger.simulator.run import UNDER, RunSpec
-from wharfinger.simulator.scenario.population import class_counts
+from wharfinger.simulator.scenario.population import scale_to
 from wharfinger.simulator.scenario.scenario_files import load_scenario, shipped
 from wharfinger.simulator.truth.physics.regimes import REGIMES, find_regime
 from wharfinger.simulator.truth.tables import GROUPS, ISOLATED, PAIRS, SCALE_OUT, read_tables
@@ -311,8 +311,7 @@ class RunExperiment:
         sized = arguments.servers or arguments.workloads or self.servers or self.workloads
         if self.most_workloads is None or sized:
             return 1.0
-        of = load_scenario(scenario)
-        return min(1.0, self.most_workloads / sum(class_counts(of, lambda stated: stated)))
+        return scale_to(load_scenario(scenario), self.most_workloads)
 
     def _label(self, case: Case) -> str:
         return case.fill(self.label) or case.name

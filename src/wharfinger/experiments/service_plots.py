@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wharfinger.experiments.paragon_plots import middles
 from wharfinger.experiments.plots import WIDTH_INCHES, canvas, draw_lines, time_unit
 from wharfinger.model.arrays import Array
 from wharfinger.simulator.results.outcome import Series
@@ -17,9 +18,10 @@ def throughput(series: Mapping[str, Series], title: str) -> "Figure":
     """Requests asked and answered over time; below, of those asked, the share within the bound."""
     one = next(iter(series.values()))
     unit, seconds = time_unit(float(one.edges[-1]))
-    lines = {"asked": (_middles(one, seconds), one.asked_per_second)}
-    lines |= {n: (_middles(each, seconds), each.answered_per_second) for n, each in series.items()}
-    shares = {n: (_middles(each, seconds), in_bound(each) * 100) for n, each in series.items()}
+    times = {name: middles(each.edges) / seconds for name, each in series.items()}
+    lines = {"asked": (middles(one.edges) / seconds, one.asked_per_second)}
+    lines |= {name: (times[name], each.answered_per_second) for name, each in series.items()}
+    shares = {name: (times[name], in_bound(each) * 100) for name, each in series.items()}
     with canvas(2, 1, title, (WIDTH_INCHES, 6.4), sharex=True) as (figure, (above, below)):
         draw_lines(above, lines)
         above.set(ylabel="requests per second", ylim=(0, None))
@@ -45,7 +47,3 @@ def in_bound(one: Series) -> Array:
     asked = one.asked_per_second
     there = asked > 0
     return np.where(there, one.in_bound_per_second / np.where(there, asked, 1.0), np.nan)
-
-
-def _middles(one: Series, seconds: float) -> Array:
-    return (one.edges[1:] + one.edges[:-1]) / 2 / seconds

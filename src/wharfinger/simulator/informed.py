@@ -120,22 +120,31 @@ class TrueClassifier:
         )
 
     def _with_sizes(self, made: Classification, job: Job) -> Classification:
-        platform = made.platform or self._reference
+        platform = self._platform_of(made)
         own = self._curve(platform, job, self._halves(platform, job))
         if own is None:
             return made
-        curves = {**made.curves, Quantity.RATE: own}
-        return replace(made, curves=curves, total=job.work if made.total is None else made.total)
+        return replace(
+            made,
+            curves={**made.curves, Quantity.RATE: own},
+            total=job.work if made.total is None else made.total,
+            platform=platform,
+        )
 
     def _with_servers(self, made: Classification, job: Job) -> Classification:
-        cpu = min(job.cpu_millicpus, self._sizes[self._reference])
-        one = self._rate(self._reference, job, cpu)
+        """As they scale where the curves hold: with less memory there they gain more of others."""
+        platform = self._platform_of(made)
+        cpu = min(job.cpu_millicpus, self._sizes[platform])
+        one = self._rate(platform, job, cpu)
         if one <= 0:
             return made
         counts = range(1, job.workload.scale.max_servers + 1)
-        rates = {n: n * self._rate(self._reference, job, cpu, n) / one for n in counts}
+        rates = {n: n * self._rate(platform, job, cpu, n) / one for n in counts}
         outs = {n: Estimate(rate, EXACT) for n, rate in rates.items() if rate > 0}
         return replace(made, servers=outs)
+
+    def _platform_of(self, made: Classification) -> str:
+        return made.platform or self._reference
 
     def _halves(self, platform: str, job: Job) -> set[int]:
         """What it can use of a server, and halves of it; at least one CPU."""

@@ -4,7 +4,7 @@
 each platform, alone, and scores of interference measured without noise against all sources.
 ``true-contention`` says what neighbors really take of one another (``true_contention``), where they
 have what they can use. ``true-sizes`` is performance by CPU on the platform that was classified,
-``true-servers`` that on several servers over that on one. ``no-profiling`` classifies at once, with
+``true-servers`` that on several servers over that on one, there too. ``no-profiling`` classifies at once, with
 nothing but such truth.
 
 No truth, but in the same place: ``one-a-server`` places on empty servers only; ``no-reaction``

@@ -151,15 +151,16 @@ def run_in_turn(spec: RunSpec) -> Outcome:
 
 def prepare(spec: RunSpec) -> "Simulation":
     """The run, ready to begin; ``InvalidInput`` as from ``run``."""
-    return _prepared(_draw(spec), spec)
+    return _prepared(draw(spec), spec)
 
 
-def _draw(spec: RunSpec) -> Setup:
+def draw(spec: RunSpec) -> Setup:
+    """What the run is made of, for its seed; ``InvalidInput`` as from ``run``."""
     scenario = in_regime(load_scenario(spec.scenario), spec.regime)
     return build(scenario, spec.seed, spec.servers, spec.workloads, spec.scale)
 
 
-_drawn_before = lru_cache(maxsize=1)(_draw)
+_drawn_before = lru_cache(maxsize=1)(draw)
 
 
 def _prepared(setup: Setup, spec: RunSpec) -> "Simulation":

@@ -1,13 +1,33 @@
 """What counts as a phase that is found, and what as a false alarm."""
 
-from types import SimpleNamespace
-from typing import cast
+from dataclasses import replace
 
-from wharfinger.experiments.paragon_table4 import PhasesSeen, preemptive, reactive
+import pytest
+
+from tests.support.simulated_runs import fate
+from wharfinger.experiments.paragon_table4 import (
+    PARAGON_TABLE4,
+    PhasesSeen,
+    degradation,
+    look,
+    preemptive,
+    reactive,
+)
 from wharfinger.simulator.cluster.runs import PhaseChange
 from wharfinger.simulator.results.outcome import Outcome
+from wharfinger.simulator.truth.physics.regimes import REGIMES
 
-ENDS = SimpleNamespace(fates=[SimpleNamespace(name=name, ended_at=1000.0) for name in "abc"])
+ENDS = Outcome(
+    "scenario",
+    "policy",
+    "fifo",
+    0,
+    {},
+    tuple(
+        replace(fate(name, 0.5), ended_at=1000.0, interference_loss=loss)
+        for name, loss in zip("abc", (0.1, 0.3, 0.9), strict=True)
+    ),
+)
 
 
 def change(at: float, name: str, phase: int, rate: float, before: float = 100.0) -> PhaseChange:
@@ -20,7 +40,7 @@ def seen(
     anew: dict[str, list[float]] | None = None,
     probes: dict[str, list[tuple[float, bool, bool]]] | None = None,
 ) -> PhasesSeen:
-    return PhasesSeen(cast("Outcome", ENDS), changes, alarms or {}, anew or {}, probes or {})
+    return PhasesSeen(ENDS, changes, alarms or {}, anew or {}, probes or {})
 
 
 def test_a_phase_is_found_while_it_lasts_by_either_reason() -> None:
@@ -67,3 +87,20 @@ def test_of_those_sampled_what_does_not_show_is_neither_a_phase_nor_none() -> No
     assert (told["sampled"], told["sampled-with-phases"]) == (6, 2)
     assert (told["found"], told["found-by-scores"]) == (0.5, 0.5), "the one that was missed, too"
     assert (told["sampled-without-phases"], told["false-alarms"]) == (3, 1 / 3)
+
+
+def test_degradation_is_of_those_with_phases_and_of_neighbors() -> None:
+    told = dict(degradation(seen(change(100.0, "a", 1, 50.0), change(100.0, "b", 1, 50.0))))
+    assert told["degradation-hmean"] == pytest.approx(0.15)
+    assert told["degradation-p90"] == pytest.approx(0.28)
+    assert not dict(degradation(seen()))
+
+
+@pytest.mark.slow
+def test_a_small_run_finds_phases_and_has_every_published_row() -> None:
+    numbers = look(REGIMES["moderate"], 1, workloads=20).numbers
+    sampled = numbers["pre-emptive/sampled-with-phases"], numbers["reactive/phases"]
+    assert min(sampled) > 0
+    assert set(numbers) >= set(PARAGON_TABLE4.published)
+    assert 0.5 < numbers["reactive/found"] <= 1
+    assert numbers["pre-emptive/found"] > 0

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from tests.support.pictures import shows_data
 from wharfinger.classification.utility import Aspect
 from wharfinger.estimators.matrix import Matrix
 from wharfinger.experiments import quasar_figure3, quasar_table2
@@ -101,7 +102,7 @@ def test_the_table_of_a_small_population_has_every_published_row(monkeypatch: py
     findings = quasar_table2.look(MODERATE, 1, workloads=3, estimator="column-means")
     assert set(findings.numbers) >= set(quasar_table2.QUASAR_TABLE2.published)
     (picture,) = quasar_table2.QUASAR_TABLE2.pictures
-    assert picture.draw(findings.drawn["errors"], picture.title, **picture.options).axes
+    assert shows_data(picture.draw(findings.drawn["errors"], picture.title, **picture.options))
 
 
 def test_progress_counts_the_classifications_of_each_population():
@@ -135,4 +136,4 @@ def test_more_entries_and_the_exhaustive_classification_cost_more(
     assert numbers["overhead/profiling/8"] == 4 * numbers["overhead/profiling/2"]
     assert set(numbers) >= set(quasar_figure3.QUASAR_FIGURE3.published)
     (picture,) = quasar_figure3.QUASAR_FIGURE3.pictures
-    assert picture.draw(findings.drawn["entries"], picture.title, **picture.options).axes
+    assert shows_data(picture.draw(findings.drawn["entries"], picture.title, **picture.options))

@@ -6,14 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.pictures import shows_data
 from tests.support.simulated_runs import fate, series
 from wharfinger.experiments import service_plots
 from wharfinger.experiments.base import Arguments, Context
+from wharfinger.experiments.paragon_short_jobs import completion_seconds
 from wharfinger.experiments.quasar_batch import (
     FRAMEWORKS,
     QUASAR_FIGURE6,
     QUASAR_FIGURE7,
-    execution_seconds,
 )
 from wharfinger.experiments.quasar_figures import (
     EC2,
@@ -33,16 +34,6 @@ OF_RUNS = (QUASAR_FIGURE6, QUASAR_FIGURE7, QUASAR_FIGURE8, QUASAR_FIGURE11)
 
 
 @pytest.mark.parametrize("experiment", OF_RUNS, ids=lambda each: each.name)
-def test_each_published_number_stands_beside_one_that_is_measured(experiment: RunExperiment):
-    keys = {measure.key for measure in experiment.measures}
-    assert experiment.published
-    for each in experiment.published:
-        assert each.scenario in experiment.scenarios
-        assert each.policy in experiment.policies
-        assert each.measure in keys
-
-
-@pytest.mark.parametrize("experiment", OF_RUNS, ids=lambda each: each.name)
 def test_a_small_run_has_every_row_and_picture(experiment: RunExperiment, tmp_path: Path):
     shown = {ORACLE, "autoscale", RESERVED_LEAST_LOADED, FRAMEWORKS}
     policies = tuple(each for each in experiment.policies if each in shown)
@@ -53,10 +44,12 @@ def test_a_small_run_has_every_row_and_picture(experiment: RunExperiment, tmp_pa
     arguments = Arguments(repeats=1, servers=8, workloads=12, regime="moderate")
     result = smaller.run(Context(run, arguments, Workspace(tmp_path), processes=1))
     assert len(result.rows) == len(policies) * len(experiment.measures)
-    assert any(row.measured is not None for row in result.rows)
+    of_one = {m.key for m in experiment.measures if m.over or "mean" not in m.key}
+    missing = {row.name.rpartition("/")[2] for row in result.rows if row.measured is None}
+    assert missing <= of_one
     assert result.pictures
     for draw in result.pictures.values():
-        assert draw().axes
+        assert shows_data(draw())
 
 
 @pytest.mark.parametrize("policy", [RESERVED_LEAST_LOADED, RESERVED_PARAGON, "reservation"])
@@ -64,6 +57,11 @@ def test_baselines_are_given_what_users_state(policy: str):
     simulation = prepare(RunSpec(EC2, policy, seed=1, servers=8, workloads=6, regime="moderate"))
     simulation.run()
     stated = {job.name: job.stated for job in simulation.setup.jobs}
+    assert any(
+        each not in (None, job.workload.reservation)
+        for job in simulation.setup.jobs
+        for each in [job.stated]
+    )
     records = simulation.manager.state.workloads
     assert {name: record.workload.reservation for name, record in records.items()} == stated
 
@@ -87,6 +85,7 @@ def test_a_run_tells_what_its_services_were_asked_and_answered():
     outcome = run(spec)
     kept, summed = outcome.series, [f for f in outcome.fates if f.requests > 0]
     assert kept is not None
+    assert summed
     seconds = np.diff(kept.edges)
     for name, level in (
         ("requests", kept.asked_per_second),
@@ -96,7 +95,7 @@ def test_a_run_tells_what_its_services_were_asked_and_answered():
         assert level @ seconds == pytest.approx(sum(getattr(f, name) for f in summed), rel=1e-6)
 
 
-def test_execution_times_are_of_the_frameworks_jobs_that_ended():
+def test_execution_times_are_of_the_jobs_that_ended():
     job = replace(fate("a", 0.5), type="batch", submitted_at=10.0, ended_at=70.0)
     fates = (
         job,
@@ -104,5 +103,5 @@ def test_execution_times_are_of_the_frameworks_jobs_that_ended():
         replace(job, name="c", performance=0.0),
         replace(job, name="d", type="best-effort", ended_at=500.0),
     )
-    assert execution_seconds(Outcome("scenario", "policy", "fifo", 0, {}, fates)) == 60.0
-    assert execution_seconds(Outcome("scenario", "policy", "fifo", 0, {}, ())) is None
+    assert completion_seconds(Outcome("scenario", "policy", "fifo", 0, {}, fates)) == 60.0
+    assert completion_seconds(Outcome("scenario", "policy", "fifo", 0, {}, ())) is None

@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from tests.support.pictures import shows_data
 from tests.support.simulated_runs import fate
 from wharfinger.experiments.base import Arguments, Context
 from wharfinger.experiments.ground_truth import GroundTruthStudy, StudyFindings
 from wharfinger.experiments.paragon_figure12 import Timed
+from wharfinger.experiments.paragon_plots import stacked
 from wharfinger.experiments.quasar_accounting import (
     BY_THEMSELVES,
     LADDER,
@@ -25,13 +27,11 @@ from wharfinger.experiments.quasar_overheads import (
     PARTS,
     QUASAR_OVERHEADS,
     SHORT,
-    draw,
     look,
     shares_of,
 )
 from wharfinger.experiments.quasar_phases import QUASAR_MODES, QUASAR_PHASES
 from wharfinger.experiments.workspace import Workspace
-from wharfinger.policies.registry import make_policy
 from wharfinger.simulator.policies import ORACLE
 from wharfinger.simulator.results.outcome import Outcome
 from wharfinger.simulator.run import run
@@ -50,7 +50,7 @@ def test_the_account_adds_a_piece_at_a_time(tmp_path: Path):
     assert len(result.rows) == len(shown) * len(QUASAR_ACCOUNTING.measures)
     assert all(row.measured is not None for row in result.rows)
     for picture in result.pictures.values():
-        assert picture().axes
+        assert shows_data(picture())
 
 
 def test_services_and_jobs_stand_apart():
@@ -62,18 +62,15 @@ def test_services_and_jobs_stand_apart():
     assert (of_jobs(outcome), of_services(outcome)) == (0.5, 1.0)
 
 
-def _timed(copied: Mapping[str, float]) -> Timed:
+def _timed(copied: Mapping[str, float], searched: Mapping[str, float] | None = None) -> Timed:
+    made = Timed.__new__(Timed)
     job = SimpleNamespace(is_service=False)
-    return cast(
-        "Timed",
-        SimpleNamespace(
-            cluster=SimpleNamespace(jobs={"job": job}),
-            loop=SimpleNamespace(now=1000.0),
-            copied=copied,
-            classified={"job": 1.0},
-            setup=SimpleNamespace(costs=SimpleNamespace(start_seconds=2.0)),
-        ),
-    )
+    made.cluster = cast("Any", SimpleNamespace(jobs={"job": job}))
+    made.loop = cast("Any", SimpleNamespace(now=1000.0))
+    made.setup = cast("Any", SimpleNamespace(costs=SimpleNamespace(start_seconds=2.0)))
+    made.copied, made.classified = dict(copied), {"job": 1.0}
+    made.__dict__["searched"] = searched or {}
+    return made
 
 
 def test_a_wait_is_profiling_a_start_and_waiting_and_the_rest_is_moves():
@@ -85,37 +82,36 @@ def test_a_wait_is_profiling_a_start_and_waiting_and_the_rest_is_moves():
         wait_seconds=40.0,
         overhead=0.05,
     )
-    shares = shares_of(one, _timed({"job": 8.0}), {"job": 0.5})
+    shares = shares_of(one, _timed({"job": 8.0}, {"job": 0.5}))
     assert shares is not None
     assert shares.group == LONG
     assert shares.of["profiling"] == pytest.approx(0.008)
     assert shares.of["waiting"] == pytest.approx(0.030)
     assert shares.of["moves"] == pytest.approx(0.002 + 0.010)
     assert shares.overhead == pytest.approx(0.008 + 0.001 + 0.0005 + 0.012)
-    brief = shares_of(replace(one, performance=0.1), _timed({"job": 900.0}), {})
+    brief = shares_of(replace(one, performance=0.1), _timed({"job": 900.0}))
     assert brief is not None
     assert brief.group == SHORT
     assert brief.of["profiling"] == pytest.approx(0.040)
     assert brief.of["waiting"] == 0.0
-    assert shares_of(replace(one, performance=0.0), _timed({}), {}) is None
+    assert shares_of(replace(one, performance=0.0), _timed({})) is None
 
 
 @pytest.mark.slow
 def test_overheads_of_a_small_run_have_every_part():
     findings = look(REGIMES["moderate"], 1, workloads=15, scale=1.0)
+    assert all(findings.numbers[part] > 0 for part in OVERHEAD)
     assert set(PARTS) <= set(findings.numbers)
-    assert findings.numbers["overhead"] == pytest.approx(
-        sum(findings.numbers[part] for part in OVERHEAD)
-    )
-    assert draw(findings.drawn["overheads"], "Overheads").axes
+    assert 0 < findings.numbers["overhead"] < 0.5
+    assert shows_data(stacked(findings.drawn["overheads"], "Overheads", "share"))
 
 
 def test_phases_are_looked_for_as_published():
     assert "phases.share=0.2,phases.period_seconds=600" in QUASAR_MODES["pre-emptive"]
-    for settings in QUASAR_MODES.values():
-        assert make_policy(f"quasar[{settings}]")
-    small = QUASAR_PHASES.measure(REGIMES["moderate"], 1, workloads=2, scale=1.0)
-    assert {"reactive/phases", "pre-emptive/sampled"} <= set(small.numbers)
+    numbers = QUASAR_PHASES.measure(REGIMES["moderate"], 1, workloads=4, scale=1.0).numbers
+    assert numbers["reactive/phases"] > 0
+    assert numbers["reactive/found"] > 0
+    assert not {name for name in numbers if name.partition("/")[0] not in QUASAR_MODES}
 
 
 def _sized(regime: Regime, seed: int, workloads: int | None, scale: float) -> StudyFindings:

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ from wharfinger.experiments.base import Arguments, Context, ExperimentResult
 from wharfinger.experiments.registry import EXPERIMENTS
 from wharfinger.experiments.runs import Figure, RunExperiment, RunMeasure
 from wharfinger.experiments.workspace import Workspace, file_name, workspace
+from wharfinger.policies.registry import make_policy
+from wharfinger.simulator.informed import words_of
+from wharfinger.simulator.policies import ORACLE
 from wharfinger.simulator.results.outcome import Outcome
-from wharfinger.simulator.run import RunSpec, run
+from wharfinger.simulator.run import UNDER, RunSpec, run
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "experiments.md"
 SETTINGS = "quasar[confidence=0.9,classes=4]"
@@ -149,6 +153,30 @@ def test_fates_are_not_in_memory_and_are_written_where_results_are_kept(tmp_path
         assert len(list(space.fates.iterdir())) == len(experiment.policies)
     for policy in result.comparisons["moderate/made"].policies:
         assert policy.runs[0].values == {}
+
+
+OF_RUNS = [each for each in EXPERIMENTS.values() if isinstance(each, RunExperiment)]
+WITH_PUBLISHED = [each for each in OF_RUNS if each.published]
+
+
+@pytest.mark.parametrize("experiment", WITH_PUBLISHED, ids=lambda each: each.name)
+def test_each_published_number_stands_beside_one_that_is_measured(experiment: RunExperiment):
+    keys = {measure.key for measure in experiment.measures}
+    scenarios = {case.scenario for case in experiment.cases(Arguments(repeats=1))}
+    for each in experiment.published:
+        assert each.scenario in scenarios
+        assert each.policy in experiment.policies_in(each.scenario)
+        assert each.measure in keys
+
+
+@pytest.mark.parametrize("experiment", OF_RUNS, ids=lambda each: each.name)
+def test_each_policy_and_admission_is_known(experiment: RunExperiment):
+    for name in {*experiment.policies, *chain(*experiment.more_policies.values())}:
+        policy, _, admission = name.partition(UNDER)
+        _, own = words_of(policy)
+        # The oracle and its admission need a scenario.
+        own = "least-loaded" if own == ORACLE else own
+        assert make_policy(own, admission="" if admission == ORACLE else admission)
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)

@@ -14,6 +14,7 @@ from wharfinger.model.profile import Classification
 from wharfinger.model.view import Request
 from wharfinger.simulator.pieces import PIECES, words_of
 from wharfinger.simulator.run import RunSpec, Simulation, prepare
+from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.true_contention import TrueContention
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.testing.policy import make_view
@@ -54,6 +55,7 @@ def test_platforms_are_true_and_nothing_is_profiled():
     names = {e.key: e.name for e in events if isinstance(e, ev.ClassificationPlanned)}
     for each in made:
         job, told = jobs[names[each.key]], each.classification
+        assert len(told.platforms) > 5
         for platform, ratio in told.platforms.items():
             cpu = min(
                 job.cpu_millicpus,
@@ -64,8 +66,8 @@ def test_platforms_are_true_and_nothing_is_profiled():
             there = simulation.setup.truth.alone(platform, resident)
             assert ratio.mean == pytest.approx(there / here)
         assert Quantity.RATE in told.curves
-        assert told.tolerated
-        assert told.caused
+        assert told.scores_measured
+        assert len(told.tolerated) == len(told.caused) > 2
 
 
 def test_one_a_server_never_shares_one():
@@ -113,13 +115,16 @@ def test_contention_is_what_neighbors_take():
 
 
 def test_contention_stands_before_a_name():
-    _, events = watched("true-contention+paragon", workloads=20)
+    simulation, events = watched("true-contention+paragon", workloads=20)
+    assert isinstance(simulation.manager.policy.contention, TrueContention)
     assert len([each for each in events if isinstance(each, ev.WorkloadFinished)]) == 20
 
 
-def test_sizes_and_several_servers_are_true_on_the_platform_that_was_classified():
-    policy = "true-sizes+true-servers+quasar"
-    simulation = prepare(RunSpec("quasar-ec2", policy, seed=1, servers=8, workloads=12))
+def told_of(
+    policy: str, workloads: int = 12
+) -> tuple[Simulation, list[tuple[Job, Classification]]]:
+    """All that the policy is told of jobs, on EC2."""
+    simulation = prepare(RunSpec("quasar-ec2", policy, seed=1, servers=8, workloads=workloads))
     asked: list[tuple[str, Classification]] = []
     classify = simulation._estimates.classify
 
@@ -132,20 +137,41 @@ def test_sizes_and_several_servers_are_true_on_the_platform_that_was_classified(
     simulation._estimates = replace(simulation._estimates, classify=watch)
     simulation.run()
     jobs = {job.name: job for job in simulation.setup.jobs if not job.is_service}
-    told = [(jobs[name], made) for name, made in asked if name in jobs]
-    assert told
+    return simulation, [(jobs[name], made) for name, made in asked if name in jobs]
+
+
+def test_sizes_and_several_servers_are_true_on_the_platform_that_was_classified():
+    simulation, told = told_of("true-sizes+true-servers+quasar")
+    truth = simulation.setup.truth
+    sizes = {s.platform.name: s.cpu_millicpus for s in simulation.setup.servers}
+    assert len({made.platform for job, made in told if job.workload.scale.max_servers > 1}) > 1
     for job, made in told:
         own = made.curves[Quantity.RATE]
         for cpu, estimate in zip(own.cpu_millicpus, own.estimates, strict=True):
             resident = TrueResident(job.application, float(cpu), job.memory_bytes)
-            alone = simulation.setup.truth.alone(made.platform, resident)
-            assert estimate.mean == pytest.approx(alone)
-        assert set(made.servers) <= set(range(1, job.workload.scale.max_servers + 1))
-        assert made.servers[1].mean == pytest.approx(1.0)
+            assert estimate.mean == pytest.approx(truth.alone(made.platform, resident))
+        assert list(made.servers) == list(range(1, job.workload.scale.max_servers + 1))
+        cpu = float(min(job.cpu_millicpus, sizes[made.platform]))
+        one, *more = (
+            count
+            * truth.alone(
+                made.platform, TrueResident(job.application, cpu, job.memory_bytes, servers=count)
+            )
+            for count in made.servers
+        )
+        scaled = [made.servers[count].mean for count in made.servers]
+        assert scaled == pytest.approx([1.0, *(rate / one for rate in more)])
 
 
-def test_nothing_that_runs_is_changed_without_reaction():
-    simulation = prepare(RunSpec("services", "no-reaction+oracle", seed=2, servers=5, workloads=12))
+def test_true_sizes_of_an_unknown_platform_are_told_of_one():
+    _, told = told_of("true-sizes+no-profiling+quasar", 4)
+    assert told
+    assert all(made.platform for _, made in told)
+
+
+@pytest.mark.parametrize("policy", ["oracle", "no-reaction+oracle"])
+def test_nothing_that_runs_is_changed_without_reaction(policy: str):
+    simulation = prepare(RunSpec("services", policy, seed=2, servers=5, workloads=12))
     seen: list[ev.Event] = []
     inner = simulation.driver._log
 
@@ -156,4 +182,5 @@ def test_nothing_that_runs_is_changed_without_reaction():
     simulation.driver._log = log  # type: ignore[method-assign]
     simulation.run()
     assert any(isinstance(each, ev.WorkloadStarted) for each in seen)
-    assert not any(isinstance(each, ev.AllocationPlanned) for each in seen)
+    changed = any(isinstance(each, ev.AllocationPlanned) for each in seen)
+    assert changed == (policy == "oracle")

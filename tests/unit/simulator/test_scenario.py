@@ -16,6 +16,7 @@ from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern, Re
 from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.distributions import Distribution, Shape, constant
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
+from wharfinger.simulator.scenario.population import class_counts, scale_to
 from wharfinger.simulator.scenario.scenario_files import load_scenario, measured_scenario
 from wharfinger.simulator.scenario.scenario_types import (
     MeasuredTruth,
@@ -121,6 +122,16 @@ def test_recorded_arrivals_are_thinned_evenly(tmp_path):
 def test_a_scale_leaves_no_other_number(name, value):
     with pytest.raises(InvalidInput, match=f"leave --{name} out"):
         build(PLAIN, 1, scale=0.5, **{name: value})
+
+
+def test_no_class_is_left_out_of_a_scaled_run():
+    scenario = load_scenario("quasar-webserver-flat")
+    assert class_counts(scenario, lambda stated: stated) == [1, 300, 300]
+    assert class_counts(scenario, lambda _: 30) == [1, 14, 15]
+    assert class_counts(scenario, lambda _: 2) == [0, 1, 1]
+    assert [job.is_service for job in build(scenario, 1, scale=0.05).jobs].count(True) == 1
+    assert scale_to(scenario, 60) == 60 / 601
+    assert scale_to(scenario, 1000) == 1.0
 
 
 # --- the population -------------------------------------------------------------------------

@@ -7,9 +7,12 @@ that against what its target asks. The four losses sum to 1 minus the performanc
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
+
+from wharfinger.model.workload import WorkloadType
 
 
 def _none() -> NDArray[np.float64]:
@@ -56,6 +59,16 @@ class JobOutcome:
     requests_after_rises: float = 0.0
     answered_after_rises: float = 0.0
     in_bound_after_rises: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """From its submission to its end; infinite = it has not ended."""
+        return inf if self.ended_at is None else self.ended_at - self.submitted_at
+
+    @property
+    def ideal_seconds(self) -> float:
+        """Of a job that has ended: alone, at once, on its best platform."""
+        return self.performance * self.seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,3 +133,14 @@ class Outcome:
     fates: tuple[JobOutcome, ...] = ()
     series: Series | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def ended(self) -> list[JobOutcome]:
+        """Of all but best-effort work what has ended, and did not fail."""
+        return [
+            fate
+            for fate in self.fates
+            if fate.ended_at is not None
+            and fate.performance > 0
+            and fate.type != WorkloadType.BEST_EFFORT
+        ]

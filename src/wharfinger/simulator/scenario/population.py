@@ -117,13 +117,32 @@ class Draft:
 
 
 def class_counts(scenario: Scenario, of_all: Callable[[int], int]) -> list[int]:
-    """How many workloads of each class, in proportion; ``of_all`` from how many are stated."""
+    """How many workloads of each class, in proportion; ``of_all`` from how many are stated.
+
+    A class that is there as stated is there at any size, while there are as many workloads.
+    """
     shares = [each.share for each in scenario.population]
     total = scenario.workloads
     if scenario.population[0].count is not None:
         shares = [float(each.count or 0) for each in scenario.population]
         total = int(sum(shares))
-    return apportion(shares, of_all(total))
+    stated, counts = apportion(shares, total), apportion(shares, of_all(total))
+    _leave_none_out(counts, [at for at, count in enumerate(stated) if count])
+    return counts
+
+
+def _leave_none_out(counts: list[int], wanted: Sequence[int]) -> None:
+    """Give each of these that has none one of the largest's, as far as there are any."""
+    for at in wanted:
+        largest = max(counts)
+        if not counts[at] and largest > 1:
+            counts[counts.index(largest)] -= 1
+            counts[at] = 1
+
+
+def scale_to(scenario: Scenario, workloads: int) -> float:
+    """The factor for at most so many of its workloads; 1 = it has no more."""
+    return min(1.0, workloads / sum(class_counts(scenario, lambda stated: stated)))
 
 
 def applications_of(scenario: Scenario, each: PopulationClass) -> list[tuple[str, int]]:
