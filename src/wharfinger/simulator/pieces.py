@@ -4,8 +4,8 @@
 each platform, alone, and scores of interference measured without noise against all sources.
 ``true-contention`` says what neighbors really take of one another (``true_contention``), where they
 have what they can use. ``true-sizes`` is performance by CPU on the platform that was classified,
-``true-servers`` that on several servers over that on one, there too. ``no-profiling`` classifies at once, with
-nothing but such truth.
+``true-servers`` that on several servers over that on one, there too. ``no-profiling`` classifies
+at once, with nothing but such truth.
 
 No truth, but in the same place: ``one-a-server`` places on empty servers only; ``no-reaction``
 changes nothing that runs; ``stated+autoscale`` is given what users reserve, who err, in the place
