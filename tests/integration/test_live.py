@@ -207,6 +207,39 @@ def test_a_server_follows_its_load_for_an_ordinary_user() -> None:
             manager.clear()
 
 
+def test_a_load_that_repeats_itself_is_met_sooner_the_third_time(start: Start) -> None:
+    """Seconds at 40 requests a second and twelve at 160, every 24 s."""
+    seasonal = stepped()
+    load = seasonal["spec"]["measure"]["load"]
+    steps = " ".join(f"--step {at}:{40 if at % 24 else 160}" for at in range(24, 108, 12))
+    old, port = "--step 8:320 --step 30:40".split(), load["command"][-1]
+    load["command"] = [word for word in load["command"][:-1] if word not in old]
+    load["command"] = [*load["command"][:-1], *steps.split(), "--port", port]
+    load["regex"] = f"offered=(?P<offered>[0-9.]+) {REPORT}"
+    forecasting = f"{IMPATIENT[:-1]},forecast_seconds=4]"
+    manager = start("--servers", first_cpu(), "--policy", forecasting)
+    manager.submit(seasonal)
+    missed: list[int] = []
+    was_high = False
+
+    def has_ended(found: dict[str, dict[str, Any]]) -> bool:
+        nonlocal was_high
+        measured = {one["name"]: one["value"] for one in found["pages"]["measured"]}
+        offered = measured.get("offered_per_second") or 0.0
+        is_high = offered > (80 if was_high else 120)
+        if is_high and not was_high:
+            missed.append(0)
+        was_high = is_high
+        if is_high:
+            missed[-1] += found["pages"]["met"] is False
+        return len(missed) == 3 and not is_high
+
+    manager.wait_for(has_ended, 180)
+    explained = manager.run("explain", "pages", "-o", "wide")
+    assert "forecast in 4 s" in explained, missed
+    assert missed[2] < missed[0]
+
+
 # --- those who are in the way ----------------------------------------------------------------
 
 
