@@ -105,6 +105,7 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
         *_cells(workload, "TARGET", "ACHIEVED", "MET", "OF TARGET"),
         ("Predicted", targets.predicted(workload)),
         ("Prediction", targets.against_prediction(workload) or "not checked yet"),
+        *([("Forecast", load)] if (load := targets.forecast(workload)) else []),
         ("Suspended", f"{workload['suspensions']}x"),
         ("Measured", targets.measured(workload["measured"])),
         *_cells(workload, "PRIORITY", "QUEUE", "LABELS", "SUBMITTED"),

@@ -146,6 +146,7 @@ def _summary(explanation: Record) -> str:
             ("Predicted", _predicted(explanation)),
             ("Achieved", _achieved(workload)),
             ("Prediction", targets.against_prediction(workload)),
+            ("Forecast", targets.forecast(workload)),
         ]
     usage, times = workload["usage"], workload["suspensions"]
     handle = f" ({workload['handle']})" if workload["handle"] else ""

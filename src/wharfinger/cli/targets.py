@@ -112,6 +112,24 @@ def against_prediction(workload: Record) -> str:
     return "; ".join(lines)
 
 
+def forecast(workload: Record) -> str:
+    """What load will be offered, with the error of such forecasts; empty = unknown.
+
+    >>> told = {"mean_per_second": 140, "low_per_second": 110, "high_per_second": 180}
+    >>> told |= {"horizon_seconds": 30, "season_seconds": 60, "error_log": 0.08}
+    >>> forecast({"forecast": told})
+    '140/s in 30 s (110 to 180), season 1m, error 8%'
+    """
+    told = workload["forecast"]
+    if told is None:
+        return ""
+    mean, low, high = (f"{told[f'{key}_per_second']:.3g}" for key in ("mean", "low", "high"))
+    text = f"{mean}/s in {told['horizon_seconds']:.0f} s ({low} to {high})"
+    if told["season_seconds"] is not None:
+        text += f", season {fmt.duration(told['season_seconds'])}"
+    return f"{text}, error {fmt.percent(told['error_log'])}"
+
+
 def measured(values: list[Record]) -> str:
     """Each number and its source; a proxy with its worth."""
     lines = []

@@ -21,6 +21,7 @@ from wharfinger.core.fold_probes import PROBES
 from wharfinger.core.fold_runs import RUNS, goes_on, pause_if_running
 from wharfinger.core.followups import same_array
 from wharfinger.core.lifecycle import Phase, Trigger
+from wharfinger.core.load_history import LoadHistory
 from wharfinger.core.memory_needs import see_kill, see_peak
 from wharfinger.core.reviews import AFTER_CHANGE
 from wharfinger.core.state import (
@@ -32,7 +33,7 @@ from wharfinger.core.state import (
     WorkloadRecord,
     held,
 )
-from wharfinger.core.tracking import LevelChange, LevelTracking, Tracked
+from wharfinger.core.tracking import DemandTracking, LevelChange, LevelTracking, Tracked
 from wharfinger.core.triggers import answers_resize
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
@@ -172,6 +173,7 @@ def _forget_performance(cluster: ClusterState, record: WorkloadRecord) -> None:
     """
     record.observed, record.performance, record.tracking = {}, None, None
     record.level, record.left_level, record.demand = None, None, None
+    record.load_history = None
     record.reclassifying = False
     if record.measurements is not None:
         record.measurements = replace(record.measurements, performance={}, further={})
@@ -490,6 +492,7 @@ def _track(record: WorkloadRecord, sample: Tracked) -> None:
     violated = record.tracking is not None and record.tracking.status < 0
     tracking = record.tracking = sample.tracking
     _notice_change(record, sample.level)
+    _note_load(record, sample.demand)
     record.level, record.demand = sample.level, sample.demand
     for seen in sample.observations:
         entries = record.observed.setdefault(seen.quantity, {})
@@ -503,6 +506,14 @@ def _track(record: WorkloadRecord, sample: Tracked) -> None:
     status = None if tracking is None else tracking.status
     if status == 0 or (violated and status != -1):
         goes_on(record)
+
+
+def _note_load(record: WorkloadRecord, demand: DemandTracking | None) -> None:
+    """Keep the load that was told last, once."""
+    before = record.demand.seen_at if record.demand else None
+    if demand is not None and demand.seen_per_second is not None and demand.seen_at != before:
+        history = record.load_history or LoadHistory()
+        record.load_history = history.with_measurement(demand.seen_at, demand.seen_per_second)
 
 
 def _notice_change(record: WorkloadRecord, level: LevelTracking | None) -> None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from wharfinger.core.lifecycle import ENDED, ON_SERVER, Phase
+from wharfinger.core.load_history import LoadHistory
 from wharfinger.core.tracking import (
     CopiesState,
     DemandTracking,
@@ -158,6 +159,7 @@ class WorkloadRecord:
         revoking: Its user wants it stopped.
         ended_order: When it ended, by a clock that is never set back.
         demand: The load that is offered to it; ``None`` = that is not measured.
+        load_history: The same over time, of all its starts.
         rank: Its place among those of its priority, before the order of arrival: in its queue, and
             before that among those that wait for room to be profiled.
         reason: Stable word for why it is where it is; ``message`` says it for people.
@@ -274,6 +276,7 @@ class WorkloadRecord:
     profiled_beside: bool = False
     copies: CopiesState | None = None
     demand: DemandTracking | None = None
+    load_history: LoadHistory | None = None
 
     @property
     def name(self) -> str:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from math import exp
 from statistics import fmean
 
+from wharfinger.core.load_history import LoadHistory
 from wharfinger.model.allocation import Placement
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
@@ -85,6 +86,48 @@ class LevelChange:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadForecast:
+    """The load that is expected to be offered to a service after a horizon.
+
+    Attributes:
+        made_at: In seconds since the epoch; ``valid_until`` the next says something else.
+        mean_per_second: As likely too low as too high; at most what was ever measured.
+        low_per_second: The load is not below this with the confidence; ``high_per_second`` not
+            above.
+        later_per_second: The most of it until CPU that is given back now could be had again.
+        error_log: Mean of |ln(measured / forecast)| of its past forecasts at this horizon.
+        is_trend: The load rises or falls steadily.
+        season: Ring of the load's history and its buckets, after which the load repeats itself;
+            ``None`` = none was found.
+        by_season: It is forecast by that.
+    """
+
+    made_at: float
+    valid_until: float
+    horizon_seconds: float
+    mean_per_second: float
+    low_per_second: float
+    high_per_second: float
+    later_per_second: float
+    error_log: float
+    is_trend: bool = False
+    season: tuple[int, int] | None = None
+    by_season: bool = False
+
+    @property
+    def season_seconds(self) -> float | None:
+        """After which the load repeats itself; ``None`` = no season was found."""
+        if self.season is None:
+            return None
+        return float(self.season[1] * LoadHistory.width_seconds(self.season[0]))
+
+    @property
+    def tells_change(self) -> bool:
+        """Whether it is more than that the load stays as it is."""
+        return self.is_trend or self.by_season
+
+
+@dataclass(frozen=True, slots=True)
 class DemandTracking:
     """The load that is offered to a service, and what of its capacity it holds at its bound.
 
@@ -93,11 +136,16 @@ class DemandTracking:
         held_share: Requests per second that it answers within the bound of its target, over those
             that keep its CPU busy; ``None`` = unknown.
         newest: The newest measurement of the load, as a logarithm.
+        seen_per_second: The newest that was told, also that nothing is offered, at ``seen_at``;
+            ``None`` = nothing was told.
     """
 
     level: LevelTracking
     held_share: float | None = None
     newest: float = 0.0
+    seen_per_second: float | None = None
+    seen_at: float = 0.0
+    forecast: LoadForecast | None = None
 
     @property
     def offered_per_second(self) -> float:

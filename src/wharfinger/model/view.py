@@ -201,6 +201,7 @@ class OffTarget:
             lately, or was until that was taken back; ``None`` = nothing of the kind.
         offered_per_second: The load for which it is sized, of which it holds ``normalized`` at its
             bound; ``None`` = it is sized by how it does.
+        ahead_seconds: That load is forecast, until then; ``None`` = it is there.
     """
 
     normalized: float
@@ -210,6 +211,15 @@ class OffTarget:
     throttled: float | None = None
     unused_from: int | None = None
     offered_per_second: float | None = None
+    ahead_seconds: float | None = None
+
+    @property
+    def asked(self) -> str:
+        """The load for which it is sized, for people."""
+        rate = f"{self.offered_per_second or 0.0:.3g}/s are "
+        if self.ahead_seconds is None:
+            return f"{rate}offered"
+        return f"{rate}forecast in {self.ahead_seconds:.0f} s"
 
     @property
     def lacks(self) -> bool:

@@ -66,6 +66,16 @@ _WORKLOAD_METRICS: tuple[tuple[str, str, _WorkloadValue], ...] = (
     ),
     ("memory_bytes", "Memory that it uses.", lambda _record, _status, used: used.memory_bytes),
     (
+        "load_forecast_per_second",
+        "Load that is forecast to be offered to it.",
+        lambda _record, status, _used: status.forecast.mean_per_second if status.forecast else None,
+    ),
+    (
+        "load_forecast_error_log",
+        "Mean of |ln(measured / forecast)| of its load.",
+        lambda _record, status, _used: status.forecast.error_log if status.forecast else None,
+    ),
+    (
         "restarts_total",
         "How often its program was started again, in this run and those before.",
         lambda record, _status, _used: float(record.restarts_before + record.restarts),

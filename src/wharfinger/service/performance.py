@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
+from wharfinger.core.tracking import LoadForecast
 from wharfinger.model.decisions import Prediction, Term
 from wharfinger.model.performance import (
     NOTHING,
@@ -60,6 +61,18 @@ class PredictionError(ApiModel):
     achieved: float
     log_error: float = Field(description="ln(achieved / predicted); 0 = exactly as predicted.")
     within: bool = Field(description="Whether it lies within the predicted interval.")
+
+
+class LoadForecastModel(ApiModel):
+    """The load that will be offered to a service, by its level, its trend and its seasons."""
+
+    mean_per_second: float = Field(description="As likely too low as too high.")
+    low_per_second: float = Field(description="With the confidence that is set, no less comes.")
+    high_per_second: float = Field(description="Likewise, no more.")
+    horizon_seconds: float = Field(description="After `made_at`, for which it is.")
+    made_at: Timestamp
+    season_seconds: float | None = Field(description="After which it repeats itself; `null` = not.")
+    error_log: float = Field(description="Mean of |ln(measured / forecast)|, of those before.")
 
 
 class LatencyModel(ApiModel):
@@ -120,6 +133,14 @@ class TargetStatus:
             timed = record.phase is Phase.COMPLETED and record.ended_at is not None
             seconds = span_seconds(record.submitted_at, self.now) if timed else None
             self.achieved = replace(self.achieved, completion_seconds=seconds)
+
+    @property
+    def forecast(self) -> LoadForecast | None:
+        """Of the load, until its time has come; ``None`` = there is none."""
+        made = self.record.demand.forecast if self.record.demand is not None else None
+        if made is None or self.record.ended or self.now > made.made_at + made.horizon_seconds:
+            return None
+        return made
 
     @property
     def is_down(self) -> bool:

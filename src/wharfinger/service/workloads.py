@@ -18,6 +18,7 @@ from wharfinger.service.classification import ClassificationModel, ProfilingMode
 from wharfinger.service.models import ApiModel, Cpus, Timestamp, former_key, span_seconds
 from wharfinger.service.performance import (
     AchievedModel,
+    LoadForecastModel,
     MeasuredModel,
     PredictionError,
     PredictionModel,
@@ -99,6 +100,7 @@ class WorkloadModel(ApiModel):
     normalized_performance: float | None = Field(description="Achieved / target, worst part.")
     pace: float | None = former_key("normalized_performance")
     prediction_errors: list[PredictionError] = Field(description="Once it has settled (20 s).")
+    forecast: LoadForecastModel | None = Field(description="Of its load; `null` = not known.")
     adjustments: list[AdjustmentModel] = Field(description="The newest changes, oldest first.")
     suspensions: int = Field(description="How often it was suspended for a neighbor.")
     measured: list[MeasuredModel] = Field(description="The newest of all that is measured.")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.cluster import workload
 from wharfinger.core.lifecycle import Phase
+from wharfinger.core.load_history import LoadHistory
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Performance, Quantity, Reading
@@ -148,7 +149,10 @@ def test_a_demand_that_stops_or_is_not_told_leaves_what_was_known() -> None:
     before = one.demand
     for value in (0.0, -5.0, nan, None):
         assert look(one, 100.0, value) is None
-        assert one.demand == before
+        assert one.demand is not None
+        assert before is not None
+        assert (one.demand.level, one.demand.newest) == (before.level, before.newest)
+        assert one.demand.seen_per_second == 0.0, "that nothing is asked is known of the load"
         assert DEMAND.held(one) is None, "nothing is sized by a load that is not told"
     assert not any(looks(one, [100.0] * 12, begin=500.0)), "it is as it was"
 
@@ -187,3 +191,40 @@ def test_a_backlog_is_sized_by_its_load_and_a_low_latency_gives_no_more_than_it_
     assert sized_by(slowed, 0.8, one) is slowed, "half of its CPU is idle: neighbors slow it"
     throttled = OffTarget(0.9, 10.0, 0.5, throttled=0.2)
     assert sized_by(throttled, held, one) is throttled
+
+
+def square(period: float) -> list[float]:
+    return [60.0 if EVERY * n % period < period / 2 else 250.0 for n in range(500)]
+
+
+def follow(of: WorkloadRecord, values: list[float], begin: float, demand: Demand) -> list[int]:
+    """At which of them CPU would be added for what is forecast; what is noted is folded."""
+    added = []
+    for n, value in enumerate(values):
+        now = begin + EVERY * n
+        look(of, now, value, answered=min(value, 60.0))
+        of.demand = demand.tracking(of, now, 20.0)
+        history = of.load_history or LoadHistory()
+        of.load_history = history.with_measurement(now, value)
+        if demand.soon_short(of, now) is not None:
+            added.append(n)
+    return added
+
+
+def test_before_a_rise_that_comes_every_time_cpu_is_added_and_none_is_given_back() -> None:
+    one, values = record(), square(300.0)[:195]
+    added = follow(one, values, 3_000.0, DEMAND)
+    before = [n for n in added if values[n] < 100]
+    assert before
+    assert min(before) > 120, "not before two periods were seen"
+    assert all(max(values[n : n + 9]) > 100 for n in before), "only what comes soon"
+    off = Demand(DemandSettings(forecast=False))
+    assert follow(record(), values, 3_000.0, off) == []
+
+
+def test_a_noisy_load_forecasts_nothing_that_is_acted_on() -> None:
+    random = Random(4)
+    values = [130.0 * random.lognormvariate(0, 0.15) for _ in range(300)]
+    one = record()
+    assert follow(one, values, 3_000.0, DEMAND) == []
+    assert DEMAND.held(one, later=True) == DEMAND.held(one)

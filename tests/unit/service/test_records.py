@@ -11,7 +11,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support import stories
 from tests.support.api import Api, manifest
 from tests.support.stories import STORIES
+from wharfinger.cli import targets
 from wharfinger.cli.explain import explanation_text
+from wharfinger.core.tracking import DemandTracking, LevelTracking, LoadForecast
 from wharfinger.service.explanations import Explanation
 from wharfinger.service.metrics import ManagerCollector, render
 from wharfinger.service.models import timestamp
@@ -253,6 +255,32 @@ def test_metrics_count_adjustments_errors_and_targets() -> None:
 def test_metrics_say_nothing_of_errors_where_nothing_was_predicted() -> None:
     story, _ = stories.no_target()
     assert not any("prediction_error_log" in name for name, _ in scraped(story))
+
+
+def test_a_forecast_of_the_load_and_its_error_are_shown_until_its_time_has_come() -> None:
+    story, _ = stories.relieved()
+    made = LoadForecast(
+        made_at=story.now,
+        valid_until=story.now + 4,
+        horizon_seconds=30.0,
+        mean_per_second=140.0,
+        low_per_second=110.0,
+        high_per_second=180.0,
+        later_per_second=150.0,
+        error_log=0.08,
+        season=(1, 15),
+        by_season=True,
+    )
+    record = story.manager.state.workloads["encode"]
+    record.demand = DemandTracking(LevelTracking(4.0, 9, 0.1), forecast=made)
+    found = scraped(story)
+    assert found["wharfinger_workload_load_forecast_per_second", "encode"] == 140.0
+    assert found["wharfinger_workload_load_forecast_error_log", "encode"] == 0.08
+    workload = story.explain("encode")["workload"]
+    assert targets.forecast(workload) == "140/s in 30 s (110 to 180), season 1m, error 8%"
+    story.now += 31
+    assert story.explain("encode")["workload"]["forecast"] is None
+    assert ("wharfinger_workload_load_forecast_per_second", "encode") not in scraped(story)
 
 
 def test_a_preview_of_one_that_is_to_be_profiled_ends_with_that() -> None:

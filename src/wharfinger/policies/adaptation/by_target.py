@@ -162,9 +162,11 @@ class ByTarget:
             acted = yield from self._relieve(now, record, off, cluster)
             if acted:
                 return
-        given = yield from self._others_give(now, record, off, cluster)
-        if given:
-            return  # What they give is there once they have been resized.
+        # No neighbor goes down for what has not come yet.
+        if off.ahead_seconds is None:
+            given = yield from self._others_give(now, record, off, cluster)
+            if given:
+                return  # What they give is there once they have been resized.
         verdict = _sized(now, record, cluster, off)
         yield from _carried_out(record, verdict)
         # Where its load has only risen as yet, no neighbor is slowed or moved for it.
@@ -172,10 +174,10 @@ class ByTarget:
             yield from self._relieve(now, record, off, cluster)
 
     def _risen(self, record: WorkloadRecord, cluster: Residents, now: float) -> OffTarget | None:
-        """How far a load that has just risen is beyond what it holds; ``None`` = it is not."""
+        """How far a load that has just risen, or will, is beyond what it holds; ``None`` = not."""
         if self._slack.is_limit_reached(cluster.state, now):
             return None
-        return self._demand.short(record, now)
+        return self._demand.short(record, now) or self._demand.soon_short(record, now)
 
     def _off_target(
         self, record: WorkloadRecord, cluster: Residents, now: float
@@ -184,8 +186,8 @@ class ByTarget:
         off = self._slack.off_target(record, cluster.state, now)
         if off is None:
             return None
-        sized = sized_by(off, self._demand.held(record), record)
-        # What the load takes is not given back.
+        sized = sized_by(off, self._demand.held(record, later=off.normalized > 1), record)
+        # What the load takes, or will, is not given back.
         return sized if off.lacks or sized.normalized > self.settings.spare else None
 
     def _others_give(
@@ -218,7 +220,7 @@ class ByTarget:
         off = self._slack.can_give(record, now)
         if off is None:
             return None
-        off = sized_by(off, self._demand.held(record), record)
+        off = sized_by(off, self._demand.held(record, later=True), record)
         return off if off.normalized >= self.settings.gives else None
 
     def _try_second(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:

@@ -18,13 +18,15 @@ from dataclasses import dataclass, replace
 from math import inf, log, sqrt
 
 from wharfinger.core.lifecycle import Phase
+from wharfinger.core.load_history import LoadHistory
 from wharfinger.core.state import WorkloadRecord
-from wharfinger.core.tracking import DemandTracking, LevelTracking
+from wharfinger.core.tracking import DemandTracking, LevelTracking, LoadForecast
 from wharfinger.model.performance import SATURATED_SHARE, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.view import OffTarget
 from wharfinger.model.workload import WorkloadType
 from wharfinger.policies.adaptation.demand_settings import DemandSettings
+from wharfinger.policies.adaptation.forecast import Forecaster
 from wharfinger.policies.adaptation.levels import with_measurement
 from wharfinger.policies.adaptation.slack import cpu_used, is_recent
 
@@ -51,7 +53,7 @@ class Demand:
         """
         before, offered = record.demand, self._offered(record)
         if offered is None:
-            return before
+            return before and self._stopped(record, before)
         seen, level = log(offered), before.level if before else None
         if before is None or level is None:
             level = LevelTracking(seen, 1, self.settings.offered_noise)
@@ -62,7 +64,29 @@ class Demand:
         if seen_share is not None:
             weight = self.settings.held_newest_share if share is not None else 1.0
             share = seen_share if share is None else share + weight * (seen_share - share)
-        return DemandTracking(level, share, seen)
+        assert record.performance is not None
+        at = record.performance.measured_at
+        forecast = self._forecast(record, offered, at, settling_seconds)
+        return DemandTracking(level, share, seen, offered, at, forecast)
+
+    def _stopped(self, record: WorkloadRecord, before: DemandTracking) -> DemandTracking:
+        """The same, and what is noted of the load if that is told to be none."""
+        performance = record.performance
+        told = performance.trusted(Quantity.OFFERED) if performance is not None else None
+        if performance is None or told != 0:
+            return before
+        return replace(before, seen_per_second=0.0, seen_at=performance.measured_at)
+
+    def _forecast(
+        self, record: WorkloadRecord, offered: float, at: float, settling_seconds: float
+    ) -> LoadForecast | None:
+        settings = self.settings
+        if not (settings.forecast and settings.follow_demand):
+            return None
+        history = (record.load_history or LoadHistory()).with_measurement(at, offered)
+        before = record.demand.forecast if record.demand else None
+        forecaster = Forecaster(settings.forecast_seconds, settings.forecast_confidence)
+        return forecaster.forecast(history, before, at, settling_seconds)
 
     def _moved(self, level: LevelTracking, seen: float, now: float) -> LevelTracking:
         """After one more measurement; what is no clear rise is only another level."""
@@ -85,17 +109,53 @@ class Demand:
         variance = (1 - weight) * known**2 + weight * differs**2 / 2
         return max(self.settings.min_offered_noise, sqrt(variance))
 
-    def held(self, record: WorkloadRecord) -> float | None:
+    def held(self, record: WorkloadRecord, *, later: bool = False) -> float | None:
         """λ* over what is offered; ``None`` = unknown.
 
-        What is offered is its level, or what it seems to rise to.
+        What is offered is its level, or what it seems to rise to; ``later`` = or what it is
+        forecast to rise to before CPU that is given back now could be had again.
         """
+        demand, holds = record.demand, self._holds(record)
+        if demand is None or holds is None:
+            return None
+        held, forecast = holds / demand.offered_per_second, demand.forecast
+        if not later or forecast is None or not forecast.tells_change:
+            return held
+        # For what may come nothing is added here, it is only not given back.
+        return min(held, max(1.0, holds / forecast.later_per_second))
+
+    def _holds(self, record: WorkloadRecord) -> float | None:
+        """λ*, in requests a second."""
         demand, could = record.demand, _capacity(record)
         if demand is None or demand.held_share is None or could is None:
             return None
         if not self.settings.follow_demand or self._offered(record) is None:
             return None
-        return demand.held_share * could / demand.offered_per_second
+        return demand.held_share * could
+
+    def soon_short(self, record: WorkloadRecord, now: float) -> OffTarget | None:
+        """How far a load that will surely rise soon is above what is held; ``None`` = it is not."""
+        demand, performance, holds = record.demand, record.performance, self._holds(record)
+        if demand is None or performance is None or holds is None:
+            return None
+        forecast, adjusted, could = demand.forecast, record.adjusted_at, _capacity(record)
+        if forecast is None or not forecast.tells_change or forecast.low_per_second <= holds:
+            return None
+        if could is None or forecast.mean_per_second < LEAST_BUSY * could:
+            return None
+        settling = self.settings.rise_settling_seconds
+        if record.phase is not Phase.RUNNING or is_recent(adjusted, now, settling):
+            return None
+        if adjusted is not None and performance.measured_at <= adjusted:
+            return None
+        used = performance.readings.get(Quantity.CPU)
+        return OffTarget(
+            holds / forecast.mean_per_second,
+            0.0,
+            used.value if used else None,
+            offered_per_second=forecast.mean_per_second,
+            ahead_seconds=forecast.horizon_seconds,
+        )
 
     def short(self, record: WorkloadRecord, now: float) -> OffTarget | None:
         """How far a load that has just risen is above what is held; ``None`` = it is not.

@@ -24,6 +24,10 @@ class DemandSettings:
         rise_settling_seconds: Time between two adjustments for the same rise.
         held_newest_share: Of the newest measurement, in the share of its capacity that a service
             holds at its bound.
+        forecast: Whether CPU is added before a rise that is forecast, and not given back before it.
+        forecast_seconds: How far ahead: what it takes to get CPU and to have an effect.
+        forecast_confidence: That the load is not below the least forecast, which must be more than
+            is held.
     """
 
     follow_demand: bool = True
@@ -37,6 +41,9 @@ class DemandSettings:
     risen_seconds: float = 20.0
     rise_settling_seconds: float = 2.0
     held_newest_share: float = 0.2
+    forecast: bool = True
+    forecast_seconds: float = 30.0
+    forecast_confidence: float = 0.8
 
     @property
     def level(self) -> LevelSettings:

@@ -680,12 +680,11 @@ class Quasar(ByReservation):
             held, holds, added = more.placements, more.decision.predicted.mean, more
         if added is None:
             return None
-        assert off.offered_per_second is not None
         before, after = (
             f"{cpu_number(_cpu(each))} CPU on {_servers(len(each))}" for each in (placements, held)
         )
         message = (
-            f"{off.offered_per_second:.3g}/s are offered, of which {before} hold "
+            f"{off.asked}, of which {before} hold "
             f"{off.normalized:.0%}: {after} should hold {holds:.0%}"
         )
         return Place(held, replace(added.decision, message=message))

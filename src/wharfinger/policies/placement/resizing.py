@@ -226,8 +226,7 @@ def _why(off: OffTarget, held: Allocation, need: Allocation) -> str:
         )
     if off.offered_per_second is not None:
         holds = f"{off.normalized * off.offered_per_second:.3g}/s at its bound"
-        asked = f"{off.offered_per_second:.3g}/s are offered, and it holds {holds}"
-        return f"raised from {before} to {after} CPU: {asked}"
+        return f"raised from {before} to {after} CPU: {off.asked}, and it holds {holds}"
     done, how = "raised", f"it ran at {off.normalized:.0%} of its target"
     if off.normalized > 1:
         done = "reduced"
