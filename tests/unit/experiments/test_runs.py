@@ -13,7 +13,7 @@ from wharfinger.experiments.registry import EXPERIMENTS
 from wharfinger.experiments.runs import Figure, RunExperiment, RunMeasure
 from wharfinger.experiments.workspace import Workspace, file_name, workspace
 from wharfinger.policies.registry import make_policy
-from wharfinger.simulator.informed import words_of
+from wharfinger.simulator.pieces import words_of
 from wharfinger.simulator.policies import ORACLE
 from wharfinger.simulator.results.outcome import Outcome
 from wharfinger.simulator.run import UNDER, RunSpec, run
