@@ -75,6 +75,9 @@ LEAST_STD = 0.02
 """Of the logarithm of a predicted performance."""
 LEAST_GIVEN = 0.5
 """Of what would do without doubt: less is not given where no server is sure to keep a target."""
+CROWDED = 4.0
+"""What contention costs in all over what is predicted for best-effort work that comes: neighbors
+lose as much by it, and scores of a cold start tell half of it (decision 0085)."""
 NEAR_GUARANTEED = 0.3
 """Of the logarithm of best-effort work's performance: what it forgoes to keep off a server where
 CPU is allocated. What it takes there off a service is predicted too low (decision 0085)."""
@@ -280,7 +283,7 @@ def left_over(request: Request, view: View, contention: Assessment) -> Array:
     others leave. What best-effort residents lose is counted in: as much by contention as it does,
     and in proportion to their CPU where all of them want more than is left.
     """
-    mean, known = -2 * contention.suffered.mean, request.classification
+    mean, known = -CROWDED * contention.suffered.mean, request.classification
     if known is not None and known.platforms:
         mean = mean - slower(known, view.platforms)[0][view.platform]
     wants = max(request.workload.reservation.cpu_millicpus, 1)
