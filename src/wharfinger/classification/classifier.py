@@ -246,8 +246,7 @@ class Classifier:
             platform = known.best_known
             curves[Quantity.RATE] = _moved(curves[Quantity.RATE], measurements, known)
             platforms = known.relative_to(platform)
-        elif not rows and not platform and type_ is not WorkloadType.BEST_EFFORT:
-            # Best-effort work is to leave the best platforms to others.
+        elif not rows and not platform:
             platform, platforms = self._expected(type_)
         scores = len(measurements.tolerated) + len(measurements.caused)
         return Classification(

@@ -231,10 +231,11 @@ class Residency:
 
     def review_contention(self, server: str) -> bool:
         """Update the contention on a server; whether to try waiting workloads again."""
+        residents = sorted(self.residents_of(server), key=lambda record: record.uid)
+        self.columns.want(server, sum(map(_wanted, residents)))
         if self.contention is None:
             return False
         reported = self._state.servers.get(server)
-        residents = sorted(self.residents_of(server), key=lambda record: record.uid)
         seen = (resident(record, server) for record in residents)
         counted = [each for each in seen if each is not None]
         self.columns.touch(server)
@@ -313,6 +314,13 @@ def resident(record: WorkloadRecord, server: str) -> Resident | None:
         record.predicted,
         _share(record, server),
     )
+
+
+def _wanted(record: WorkloadRecord) -> int:
+    """CPU that it would take of what others leave: what it states."""
+    if not record.workload.best_effort or record.phase is Phase.SUSPENDED:
+        return 0
+    return record.workload.reservation.cpu_millicpus
 
 
 def _share(record: WorkloadRecord, server: str) -> float:

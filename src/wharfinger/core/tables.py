@@ -23,6 +23,7 @@ COUNTS = (
     "memory_allocated",
     "residents",
     "copies",
+    "cpu_wanted",
     "platform",
     "zone",
     "versions",
@@ -157,6 +158,10 @@ class ServerTable:
         """A profiling run begins there (1), or has ended (-1)."""
         self.touch(server)
         self._columns["copies"][self._row[server]] += change
+
+    def want(self, server: str, cpu_millicpus: int) -> None:
+        """Set what best-effort residents state together."""
+        self._columns["cpu_wanted"][self._row[server]] = cpu_millicpus
 
     def unsettle(self, server: str, *, unsettled: bool) -> None:
         """Set whether a resident runs off its prediction."""

@@ -132,6 +132,8 @@ class View:
         cpu_real: (S,) thousandths of a CPU that the platform has; less than may be allocated where
             more is promised; ``None`` = no less.
         zone: (S,) number of each server's failure zone, 0 = unknown; ``None`` = all unknown.
+        cpu_wanted: (S,) thousandths of a CPU that running best-effort residents state, which they
+            take of what others leave; ``None`` = unknown.
     """
 
     names: Sequence[str]
@@ -156,6 +158,7 @@ class View:
     largest: NDArray[np.int64] | None = None
     cpu_real: NDArray[np.int64] | None = None
     zone: NDArray[np.int64] | None = None
+    cpu_wanted: NDArray[np.int64] | None = None
 
     def row(self, server: str) -> int:
         """The row of a server.

@@ -12,6 +12,7 @@ from wharfinger.estimators.recommender import Recommender
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Estimate, Measurements, Origin, SettingEntry
+from wharfinger.model.workload import WorkloadType
 
 PLATFORMS = tuple(f"p{number}" for number in range(10))
 
@@ -82,9 +83,12 @@ def test_what_was_seen_for_long_outweighs_a_copy_and_is_the_reference() -> None:
     assert total == pytest.approx(known.on("p0").std), "each one's doubt is counted once"
 
 
-def test_of_what_was_never_run_others_say_which_platform_suits_it() -> None:
+@pytest.mark.parametrize("type_", [None, WorkloadType.BEST_EFFORT])
+def test_of_what_was_never_run_others_say_which_platform_suits_it(
+    type_: WorkloadType | None,
+) -> None:
     """A cold start goes where most programs are fastest, if only by a little."""
-    cold = CLASSIFIER.classify(Measurements())
+    cold = CLASSIFIER.classify(Measurements(), type_)
     assert cold.platform == max(cold.platforms, key=lambda name: cold.platforms[name].mean)
     assert cold.platforms[cold.platform] == Estimate(1.0, 0.0)
     assert set(cold.platforms) == set(PLATFORMS)

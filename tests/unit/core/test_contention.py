@@ -89,10 +89,14 @@ def test_a_suspended_neighbor_slows_nobody():
     world.apply(world_time, ev.WorkloadSuspended("b", "a", decision))
     cluster.check_books()
     assert slowdown(cluster, "a") == 1.0
+    assert cluster.manager.view.cpu_wanted.tolist() == [0]
     assert [s.caused.mean for s in table.scores(0)] == [20]
     world.apply(world_time, ev.WorkloadResumed("b", decision))
     cluster.check_books()
     assert slowdown(cluster, "a") == 0.5
+    stated = world.state.workloads["b"].workload.reservation.cpu_millicpus
+    assert stated > 0
+    assert world.view.cpu_wanted.tolist() == [stated]
 
 
 def test_rows_follow_their_servers():

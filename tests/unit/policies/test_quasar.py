@@ -461,6 +461,36 @@ def test_best_effort_goes_where_it_disturbs_nobody() -> None:
     assert given(answer) == ("s1", 0), "though s0 is emptier"
 
 
+def test_best_effort_goes_to_the_platform_where_it_should_do_best() -> None:
+    view = replace(view_of(4, 4, 8), platform=np.array([0, 1, 0]), platforms=("usual", "fast"))
+    what = replace(known(), platform="fast", platforms={"usual": Estimate(0.5, 0.1)})
+    assert given(place(view, FILLER, what)) == ("s1", 0), "though s2 has more idle CPU"
+    assert given(place(view, FILLER, None)) == ("s0", 0), "of which nothing is known"
+
+
+def test_best_effort_takes_the_slower_platform_where_others_want_the_faster() -> None:
+    view = replace(view_of(4, 4), platform=np.array([0, 1]), platforms=("usual", "fast"))
+    what = replace(known(), platform="fast", platforms={"usual": Estimate(0.8, 0.1)})
+    wide = replace(FILLER, reservation=Reservation(2000, MIB))
+    for wanted, server_name in ((2000, "s1"), (3000, "s0")):
+        crowded = replace(view, cpu_wanted=np.array([0, wanted]))
+        assert given(place(crowded, wide, what)) == (server_name, 0)
+
+
+def test_best_effort_keeps_off_allocated_cpu_unless_the_others_are_much_slower() -> None:
+    view = replace(
+        view_of(4, 4, used={"s1": 1000}), platform=np.array([0, 1]), platforms=("usual", "fast")
+    )
+    for ratio, server_name in ((0.8, "s0"), (0.7, "s1")):
+        what = replace(known(), platform="fast", platforms={"usual": Estimate(ratio, 0.1)})
+        assert given(place(view, FILLER, what)) == (server_name, 0)
+
+
+def test_of_servers_where_best_effort_would_do_the_same_the_emptiest_is_taken() -> None:
+    view = replace(view_of(4, 4), cpu_wanted=np.array([2000, 1000]))
+    assert given(place(view, FILLER, None)) == ("s1", 0)
+
+
 def test_best_effort_waits_where_it_would_disturb_everyone() -> None:
     noisy = known(caused={DISK: 60.0})
     view = view_of(4, residents={"s0": [known(tolerated={DISK: 20.0})]})

@@ -84,6 +84,7 @@ from wharfinger.policies.placement.sizing import (
     cold_start,
     kept_alone,
     kept_probabilities,
+    left_over,
     prediction,
     size,
 )
@@ -153,6 +154,12 @@ def _cpu(placements: tuple[Placement, ...]) -> int:
     return sum(placement.allocation.cpu_millicpus for placement in placements)
 
 
+def _taken(view: View) -> Array:
+    """(S,) share of each server's CPU that is allocated, or wanted by best-effort work."""
+    wanted = 0 if view.cpu_wanted is None else view.cpu_wanted
+    return np.asarray((view.cpu_allocated + wanted) / np.maximum(view.cpu_capacity, 1))
+
+
 def _servers(count: int) -> str:
     return "1 server" if count == 1 else f"{count} servers"
 
@@ -195,7 +202,7 @@ SAME_LOSS = 0.05
 WORTHWHILE = 0.5
 """Of the CPU that is added in place, what it must add of performance, where servers come, too."""
 LEAST_DIFFERENCE = 1e-4
-"""Of the scores of an empty and of a full server that are as good as the other."""
+"""Of the scores of an empty and of a full server that are else as good as one another."""
 
 
 def expected_run_seconds(request: Request) -> float | None:
@@ -326,8 +333,9 @@ class Quasar(ByReservation):
         sizing, does, loss, reasons = options.sizing, options.does, options.loss, options.reason
         best_effort = request.workload.best_effort
         score = need / 1000.0 + options.cost.waste
-        if best_effort:  # To the emptiest: by its CPU, then by its residents.
-            score = view.cpu_allocated / np.maximum(view.cpu_capacity, 1) + view.residents / 100
+        if best_effort:
+            score = -left_over(request, view, options.contention)
+            score = score - score.min() + LEAST_DIFFERENCE * _taken(view)
         own = np.zeros(1)
         if sizing is not None and does is not None:
             own = sizing.kept_probabilities(does)
@@ -335,6 +343,8 @@ class Quasar(ByReservation):
             own = kept_probabilities(does, request.workload.tolerance)
             own = np.minimum(own, self._confidence_for(request))
         gain = self._gain(own, does, options.contention, loss)
+        if best_effort:  # Where targets lose least, then where it does best.
+            gain = -loss.targets - self.settings.performance_weight * loss.performance
         gain = gain - self.settings.fragmentation_weight * fragmentation(view, need)
         # No more targets are lost for it than it keeps; the longer it waits, the more.
         bearable = np.maximum(own, self._borne(request))
@@ -502,7 +512,7 @@ class Quasar(ByReservation):
     def _why(self, row: int, options: ServerOptions) -> str:
         name, sizing, harm = options.view.names[row], options.sizing, ""
         if options.request.workload.best_effort:
-            return f"{name} has the most idle CPU"
+            return f"{name} should give it the most of what others leave"
         if options.violation[row] > 0:
             worst = options.contention.worst(row)
             possible = np.isfinite(options.score)
