@@ -40,6 +40,7 @@ from wharfinger.model.profile import Estimate
 from wharfinger.model.units import cpu_number
 from wharfinger.model.view import ALL_REASONS, OffTarget, Request, View
 from wharfinger.model.workload import OnMiss, Spread, WorkloadType
+from wharfinger.policies.placement.best_effort import left_over, taken
 from wharfinger.policies.placement.common import (
     ByReservation,
     is_full,
@@ -84,7 +85,6 @@ from wharfinger.policies.placement.sizing import (
     cold_start,
     kept_alone,
     kept_probabilities,
-    left_over,
     prediction,
     size,
 )
@@ -152,12 +152,6 @@ def _curves(request: Request, off: OffTarget, view: View) -> list[TargetPart]:
 
 def _cpu(placements: tuple[Placement, ...]) -> int:
     return sum(placement.allocation.cpu_millicpus for placement in placements)
-
-
-def _taken(view: View) -> Array:
-    """(S,) share of each server's CPU that is allocated, or wanted by best-effort work."""
-    wanted = 0 if view.cpu_wanted is None else view.cpu_wanted
-    return np.asarray((view.cpu_allocated + wanted) / np.maximum(view.cpu_capacity, 1))
 
 
 def _servers(count: int) -> str:
@@ -335,7 +329,7 @@ class Quasar(ByReservation):
         score = need / 1000.0 + options.cost.waste
         if best_effort:
             score = -left_over(request, view, options.contention)
-            score = score - score.min() + LEAST_DIFFERENCE * _taken(view)
+            score = score - score.min() + LEAST_DIFFERENCE * taken(view)
         own = np.zeros(1)
         if sizing is not None and does is not None:
             own = sizing.kept_probabilities(does)

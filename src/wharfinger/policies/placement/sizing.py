@@ -75,12 +75,6 @@ LEAST_STD = 0.02
 """Of the logarithm of a predicted performance."""
 LEAST_GIVEN = 0.5
 """Of what would do without doubt: less is not given where no server is sure to keep a target."""
-CROWDED = 4.0
-"""What contention costs in all over what is predicted for best-effort work that comes: neighbors
-lose as much by it, and scores of a cold start tell half of it (decision 0085)."""
-NEAR_GUARANTEED = 0.3
-"""Of the logarithm of best-effort work's performance: what it forgoes to keep off a server where
-CPU is allocated. What it takes there off a service is predicted too low (decision 0085)."""
 KEPT = 512
 """Classifications of which it is kept what platforms do: asked again and again while one waits."""
 LEAST_KEPT = 1e-9
@@ -274,24 +268,6 @@ def cold_start(request: Request, view: View, contention: Assessment) -> LogEstim
     (drop, variance), suffered = slower(known, view.platforms), contention.suffered
     mean = -drop[view.platform] - suffered.mean
     return LogEstimates(mean, variance[view.platform] + suffered.variance)
-
-
-def left_over(request: Request, view: View, contention: Assessment) -> Array:
-    """(S,) expected logarithm of best-effort work's performance, over alone on its best platform.
-
-    By platform as far as that is classified, by what residents take off it, and by the CPU that
-    others leave. What best-effort residents lose is counted in: as much by contention as it does,
-    and in proportion to their CPU where all of them want more than is left.
-    """
-    mean, known = -CROWDED * contention.suffered.mean, request.classification
-    if known is not None and known.platforms:
-        mean = mean - slower(known, view.platforms)[0][view.platform]
-    wants = max(request.workload.reservation.cpu_millicpus, 1)
-    there = np.zeros(len(mean)) if view.cpu_wanted is None else view.cpu_wanted
-    left = np.maximum(view.cpu_capacity - view.cpu_allocated, 1)
-    before, after = (np.log(np.maximum(each / left, 1.0)) for each in (there, there + wants))
-    mean = mean - ((there + wants) * after - there * before) / wants
-    return np.asarray(mean - NEAR_GUARANTEED * (view.cpu_allocated > 0))
 
 
 def kept_probabilities(does: LogEstimates, tolerance: float) -> Array:
