@@ -324,7 +324,8 @@ class Paragon(ByReservation):
         if (apart := contention.incompatible) is not None:
             rows = rows[~apart[rows]]
         drop, variance = np.zeros(len(view.platforms)), np.zeros(len(view.platforms))
-        if request.classification is not None:
+        # Best-effort work leaves the best platforms to others.
+        if request.classification is not None and not request.workload.best_effort:
             drop, variance = slower(request.classification, view.platforms, need.cpu_millicpus)
         alone = self._alone(request, view, need)
         return PlacementQuestion(request, view, need, rows, contention, drop, variance, *alone)
