@@ -83,8 +83,10 @@ class Demand:
         settings = self.settings
         if not (settings.forecast and settings.follow_demand):
             return None
-        history = (record.load_history or LoadHistory()).with_measurement(at, offered)
         before = record.demand.forecast if record.demand else None
+        if before is not None and before.made_at <= at < before.valid_until:
+            return before
+        history = (record.load_history or LoadHistory()).with_measurement(at, offered)
         forecaster = Forecaster(settings.forecast_seconds, settings.forecast_confidence)
         return forecaster.forecast(history, before, at, settling_seconds)
 

@@ -106,8 +106,6 @@ class Forecaster:
 
         ``keep_seconds`` is how much further ahead a rise is a reason not to give CPU back.
         """
-        if before is not None and before.made_at <= now < before.valid_until:
-            return before
         soon, later = now + self.horizon_seconds, now + self.horizon_seconds + keep_seconds
         coarse = self._coarse_enough(history)
         ring = next((ring for ring in coarse if _is_filled(history, ring)), None)
