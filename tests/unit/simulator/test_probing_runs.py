@@ -13,7 +13,7 @@ from wharfinger.model.platform import Platform, Server
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 
 R = SharedResource
-HELD = Placement("s", Allocation(1000, 1 << 30))
+HELD = Placement("s", Allocation(1000, 4 << 30))
 
 
 class Running(Bench):
@@ -94,7 +94,7 @@ def test_it_ends_with_what_changes_its_workload(what: str) -> None:
         case "suspend":
             bench.cluster.perform(act.SuspendWorkload("mcf"))
         case "resize":
-            wanted = (replace(HELD, allocation=Allocation(2000, 1 << 30)),)
+            wanted = (replace(HELD, allocation=Allocation(2000, 4 << 30)),)
             bench.cluster.perform(act.ResizeAllocation("mcf", wanted))
         case _:
             bench.cluster.remove_server("s")
