@@ -27,7 +27,9 @@ def test_a_program_ends_when_the_clock_has_come_that_far() -> None:
     engine.cluster.advance(4.9)
     assert engine.poll() == []
     engine.cluster.advance(0.1)
-    assert engine.poll() == [ev.WorkloadFinished("k", 0, None, "exited", 0.0)]
+    (end,) = engine.poll()
+    assert isinstance(end, ev.WorkloadFinished)
+    assert (end.key, end.exit_code, end.reason) == ("k", 0, "exited")
     engine.close()
 
 
