@@ -23,8 +23,15 @@ NO_REGIMES = {"openb", "services", "synthetic"}
 WHOLE = {"paragon-gce": 500}
 """How many workloads a scenario has that differs too much when it is smaller: on a fifth of its
 servers, five hold a workload of 8 CPUs, and which of them finds one free at once is chance."""
+ON_ALL = {"quasar-stateful"}
+"""Scenarios of which few workloads have all servers: its services run on few of the platforms."""
 CASES = [
-    Case(name, "" if name in NO_REGIMES else "moderate", WHOLE.get(name, 100))
+    Case(
+        name,
+        "" if name in NO_REGIMES else "moderate",
+        WHOLE.get(name, 100),
+        few_on_all=name in ON_ALL,
+    )
     for name in shipped()
     if name not in NEEDS_FILES
 ] + [Case("paragon-local-low", regime) for regime in ("contended", "overcommitted")]
