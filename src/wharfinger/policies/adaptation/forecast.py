@@ -40,7 +40,7 @@ forecasts that overlap are of one kind."""
 MAX_AHEAD = 8
 """Buckets to the horizon: finer ones are not looked at."""
 RENEWED = 0.5
-"""Of the horizon, after which it is made anew: each takes some tenths of a millisecond."""
+"""Of the horizon, after which the next is made: each takes some tenths of a millisecond."""
 CANDIDATES = 4
 MIN_CORRELATION = 0.3
 SEARCH_EVERY = 8

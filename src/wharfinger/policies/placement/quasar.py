@@ -70,6 +70,7 @@ from wharfinger.policies.placement.server_options import (
 from wharfinger.policies.placement.several import (
     CHEAPER,
     WORTH,
+    ServerChoice,
     ServerSet,
     best_set,
     best_when_empty,
@@ -350,22 +351,30 @@ class Quasar(ByReservation):
         options.score[:] = np.where(kept, _ranked_by_gain(score, gain, kept), inf)
         return options
 
+    def _servers(self, options: ServerOptions) -> ServerChoice:
+        view = options.view
+        return ServerChoice(
+            view.cpu_capacity - view.cpu_allocated,
+            np.isfinite(options.score),
+            options.lost,
+            options.outs,
+            self.settings.sizing.plateau,
+            _zone_of(options.request, view),
+        )
+
     def _several(self, best: int, options: ServerOptions) -> ServerSet | None:
         """Those that together are surer than the best, or as sure with less CPU."""
         sizing = options.sizing
         if sizing is None or max(options.outs) < 2:
             return None
-        view, plateau = options.view, self.settings.sizing.plateau
-        free = view.cpu_capacity - view.cpu_allocated
-        possible, lost, outs = np.isfinite(options.score), options.lost, options.outs
-        zone = _zone_of(options.request, view)
+        servers = self._servers(options)
         if sizing.reached[best]:
             most = round(CHEAPER * int(options.need[best]))
             if most < 2 * sizing.curve.sizes[0]:
                 return None
-            found = cheaper_set(sizing, free, possible, lost, outs, plateau, most, zone)
-            return found if found and found.lost <= float(lost[best]) + SAME_LOSS else None
-        found = best_set(sizing, free, possible, lost, outs, plateau, zone)
+            found = cheaper_set(sizing, servers, most)
+            return found if found and found.lost <= float(options.lost[best]) + SAME_LOSS else None
+        found = best_set(sizing, servers)
         if found is None or found.lost > max(found.kept, LOST):
             return None
         if found.kept >= sizing.confidence:
@@ -417,10 +426,7 @@ class Quasar(ByReservation):
         message = f"{', '.join(given)} {reach}; one server alone {alone}"
         numbers, more = {"servers": float(len(found.rows)), "one_server_pace": one}, None
         if len(found.rows) < max(options.outs):
-            free, able = options.view.cpu_capacity - options.view.cpu_allocated, options.score < inf
-            plateau, zone = self.settings.sizing.plateau, _zone_of(request, options.view)
-            given_to = free, able, options.lost, options.outs, plateau, zone
-            more = with_next(sizing, found, *given_to)
+            more = with_next(sizing, found, self._servers(options))
         if more is not None:
             numbers["next_server_pace"] = more.normalized.mean
             numbers["next_server_kept_probability"] = more.kept

@@ -53,6 +53,28 @@ class ServerSet:
     shares: tuple[float, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class ServerChoice:
+    """Among which sets are looked for.
+
+    Attributes:
+        free_millicpus: (S,) CPU that is free.
+        possible: (S,) those that may be taken.
+        lost: (S,) targets of residents that are expected to be lost for it.
+        outs: Performance on each number of servers over that on one, by ``scale_out``.
+        plateau: More CPU than gives this share of the most is not looked at.
+        zone: (S,) over which they are spread: no zone has two more than another that could have
+            one; ``None`` = over nothing.
+    """
+
+    free_millicpus: NDArray[np.int64]
+    possible: NDArray[np.bool_]
+    lost: Array
+    outs: Mapping[int, Estimate]
+    plateau: float
+    zone: NDArray[np.int64] | None = None
+
+
 def scale_out(
     workload: Workload, classification: Classification | None, capabilities: Capabilities
 ) -> dict[int, Estimate]:
@@ -80,23 +102,13 @@ def scale_out(
     return {n: Estimate(exp(m), float(s)) for n, m, s in zip(counts, means, stds, strict=True)}
 
 
-def best_set(
-    sizing: Sizing,
-    free_millicpus: NDArray[np.int64],
-    possible: NDArray[np.bool_],
-    lost: Array,
-    outs: Mapping[int, Estimate],
-    plateau: float,
-    zone: NDArray[np.int64] | None = None,
-) -> ServerSet | None:
+def best_set(sizing: Sizing, servers: ServerChoice) -> ServerSet | None:
     """The fewest servers that keep the target with the confidence, and the least CPU there.
 
-    Where no number does: as many as raise the probability by enough each. ``possible`` (S,) are
-    those that may be taken, with so much CPU free, ``lost`` (S,) targets of residents. More CPU
-    than gives the share ``plateau`` of the most is not looked at. By ``zone`` (S,) they are spread:
-    no zone has two more than another that could have one. ``None`` = there are no two.
+    Where no number does: as many as raise the probability by enough each. ``None`` = there are no
+    two.
     """
-    rows, most = _by_quality(sizing, free_millicpus, possible, lost, max(outs), plateau, zone)
+    (rows, most), lost, outs = _by_quality(sizing, servers), servers.lost, servers.outs
     best: ServerSet | None = None
     for count in range(2, min(len(rows), max(outs)) + 1):
         found = _set_of(sizing, rows[:count], most[:count], lost, outs[count])
@@ -107,22 +119,13 @@ def best_set(
     return best
 
 
-def cheaper_set(
-    sizing: Sizing,
-    free_millicpus: NDArray[np.int64],
-    possible: NDArray[np.bool_],
-    lost: Array,
-    outs: Mapping[int, Estimate],
-    plateau: float,
-    most_millicpus: int,
-    zone: NDArray[np.int64] | None = None,
-) -> ServerSet | None:
+def cheaper_set(sizing: Sizing, servers: ServerChoice, most_millicpus: int) -> ServerSet | None:
     """Several servers that keep the target with at most so much CPU together; ``None`` = none do.
 
     Performance grows less and less with CPU on one server, so that two parts may take less. The
     rest as ``best_set``; of two numbers of servers the larger one must be as much cheaper again.
     """
-    rows, most = _by_quality(sizing, free_millicpus, possible, lost, max(outs), plateau, zone)
+    (rows, most), lost, outs = _by_quality(sizing, servers), servers.lost, servers.outs
     best: ServerSet | None = None
     for count in range(2, len(rows) + 1):
         found = _set_of(sizing, rows[:count], most[:count], lost, outs[count])
@@ -135,47 +138,31 @@ def cheaper_set(
     return best
 
 
-def _by_quality(
-    sizing: Sizing,
-    free_millicpus: NDArray[np.int64],
-    possible: NDArray[np.bool_],
-    lost: Array,
-    count: int,
-    plateau: float,
-    zone: NDArray[np.int64] | None,
-) -> tuple[Rows, list[int]]:
-    """The ``count`` servers on which it does best, the best first, and the most CPU on each."""
-    at = _most_of(sizing, free_millicpus, plateau)
-    rows = np.flatnonzero(possible & (at >= 0))
+def _by_quality(sizing: Sizing, servers: ServerChoice) -> tuple[Rows, list[int]]:
+    """As many as it may have, on which it does best, the best first; the most CPU on each."""
+    at = _most_of(sizing, servers.free_millicpus, servers.plateau)
+    rows = np.flatnonzero(servers.possible & (at >= 0))
     does = sizing.curve.medians[at[rows]] - sizing.drop.mean[rows]
-    order = np.argsort(lost[rows] - does, kind="stable")
-    rows = (rows[order] if zone is None else _in_turn(rows[order], zone))[:count]
+    order = np.argsort(servers.lost[rows] - does, kind="stable")
+    in_order = rows[order] if servers.zone is None else _in_turn(rows[order], servers.zone)
+    rows = in_order[: max(servers.outs)]
     return rows, sizing.curve.sizes[at[rows]].tolist()
 
 
-def with_next(
-    sizing: Sizing,
-    found: ServerSet,
-    free_millicpus: NDArray[np.int64],
-    possible: NDArray[np.bool_],
-    lost: Array,
-    outs: Mapping[int, Estimate],
-    plateau: float,
-    zone: NDArray[np.int64] | None = None,
-) -> ServerSet | None:
+def with_next(sizing: Sizing, found: ServerSet, servers: ServerChoice) -> ServerSet | None:
     """The same and the best server that is not in it, as ``best_set``; ``None`` = there is none."""
-    at = _most_of(sizing, free_millicpus, plateau)
-    left = possible & (at >= 0)
+    at = _most_of(sizing, servers.free_millicpus, servers.plateau)
+    left = servers.possible & (at >= 0)
     left[list(found.rows)] = False
-    if zone is not None:
-        left = _least_used(zone, found.rows, left)
-    if len(found.rows) + 1 not in outs or not left.any():
+    if servers.zone is not None:
+        left = _least_used(servers.zone, found.rows, left)
+    if len(found.rows) + 1 not in servers.outs or not left.any():
         return None
     does = sizing.curve.medians[np.maximum(at, 0)] - sizing.drop.mean
-    row = int(np.where(left, does - lost, -np.inf).argmax())
+    row = int(np.where(left, does - servers.lost, -np.inf).argmax())
     rows = np.array([*found.rows, row], dtype=np.intp)
     cpu = [*found.cpu_millicpus, int(sizing.curve.sizes[at[row]])]
-    return _set_of(sizing, rows, cpu, lost, outs[len(rows)])
+    return _set_of(sizing, rows, cpu, servers.lost, servers.outs[len(rows)])
 
 
 def _in_turn(rows: Rows, zone: NDArray[np.int64]) -> Rows:
@@ -264,7 +251,7 @@ def best_when_empty(
     variance = np.maximum(sizing.drop.variance - suffered.variance, 0.0)
     alone = replace(sizing, drop=LogEstimates(mean, variance))
     nothing = np.zeros(len(capacity_millicpus))
-    return best_set(alone, capacity_millicpus, usable, nothing, outs, plateau, zone)
+    return best_set(alone, ServerChoice(capacity_millicpus, usable, nothing, outs, plateau, zone))
 
 
 @dataclass(frozen=True, slots=True)
