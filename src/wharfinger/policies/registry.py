@@ -65,7 +65,7 @@ class Bundle:
         estimates: Whether it predicts: only then workloads are profiled and classified.
         takes_stated: Whether a simulation gives it the reservations that users state, which err.
         does_no_harm: Whether it claims to do no worse than least-loaded and random, which
-            ``tests/contract/test_do_no_harm.py`` holds it to.
+            ``tests/contract/does_no_harm.py`` holds it to.
     """
 
     placement: Part
