@@ -62,6 +62,7 @@ class ClusterResidents:
             record.starts > 0,
             partial(run_seconds, self.state.accounts.values(), now),
             memory=memory,
+            lost=record.lost,
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
