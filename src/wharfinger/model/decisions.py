@@ -62,6 +62,8 @@ class ReasonCode(StrEnum):
     """Another place is expected to keep the target that is missed here; it is moved."""
     SUSPENDED_FOR_TARGET = "suspended-for-target"
     """A neighbor misses its target; it goes on when that is kept again."""
+    PREEMPTED_FOR_TARGET = "preempted-for-target"
+    """A neighbor misses its target, and the engine can't suspend; it is started again later."""
     SIZED_BY_TARGET = "sized-by-target"
     """Its reservation of CPU was changed, and its CPU follows its target; things stay as they
     are."""

@@ -73,13 +73,14 @@ EXCHANGED = ("admission", "adaptation", "contention", "provisioning")  # parts o
 NOT_RECORDED = ("record", "series", "explain")
 Decider = Callable[[act.DecidePlacement, Callable[[ev.Report], None]], None]
 """Answers a question, at once or later, by ``PlacementProposed``."""
-_AboutAKey = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
-_NEW_NEIGHBORS = ev.WorkloadStarted | ev.WorkloadFinished | ev.WorkloadVanished
+_AboutAKey = ev.WorkloadFinished | ev.WorkloadVanished | ev.WorkloadEvicted | ev.StartFailed
+_NEW_NEIGHBORS = ev.WorkloadStarted | ev.WorkloadFinished | ev.WorkloadVanished | ev.WorkloadEvicted
 _MAY_END = (
     ev.WorkloadRejected,
     ev.WorkloadRevoked,
     ev.WorkloadFinished,
     ev.WorkloadVanished,
+    ev.WorkloadEvicted,
     ev.StartFailed,
 )
 

@@ -704,7 +704,7 @@ class Quasar(ByReservation):
     ) -> Place | Refuse | None:
         """Along the curve that was classified, from how it does now."""
         classification, off, settings = request.classification, request.off_target, self.settings
-        if request.workload.target is None:
+        if request.workload.target is None or request.lost:
             return super().resize(request, placements, view)
         if off is None:
             return follow_memory(self.name, request, placements, view)

@@ -282,7 +282,7 @@ class Feedback(LeastLoaded):
         self, request: Request, placements: tuple[Placement, ...], view: View
     ) -> Place | Refuse | None:
         """More where the target is missed, less where there is more than enough."""
-        if request.workload.target is None:
+        if request.workload.target is None or request.lost:
             return super().resize(request, placements, view)
         if request.off_target is None:
             return follow_memory(self.name, request, placements, view)
