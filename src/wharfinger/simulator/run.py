@@ -257,7 +257,9 @@ class Simulation:
             measuring=setup.measuring,
             capabilities=Capabilities(
                 max_servers_per_workload=setup.max_servers,
-                fractional_cpu=setup.fractional_cpu,
+                fractional_cpu=setup.engine.fractional_cpu,
+                resize=setup.engine.resize,
+                suspend=setup.engine.suspend,
                 measures=policy.needs_measurements,
                 profiles=policy.estimation is not None,
                 probes_running=policy.estimation is not None,
