@@ -201,11 +201,13 @@ class Refuse:
             changes. Empty = it depends on all servers.
         cpu_needed: (S,) thousandths of a CPU that it would get on each server of the view, 0 =
             nothing would do; ``None`` = its reservation.
+        servers_needed: On how many servers at once it would get that.
     """
 
     decision: Decision
     waits_for: tuple[str, ...] = ()
     cpu_needed: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    servers_needed: int = 1
 
 
 RECOMMENDS = "a manager that acts: wharfinger up --mode act"

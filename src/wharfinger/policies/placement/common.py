@@ -30,6 +30,8 @@ from wharfinger.model.units import cpu_number, memory_number
 from wharfinger.model.view import Request, View
 from wharfinger.native import free_on
 
+CANT_RESIZE = "the engine can't resize a running workload"
+INSTEAD_OF_RESIZE = "deleting it and handing it in again"
 _VALUES_SHOWN = 4
 _LOOKED_AT = 64
 """How many servers are searched for ones that a record names because they can't take it."""
@@ -378,8 +380,8 @@ def change_in_place(
     short = [p for p in placements if not _fits_instead(view, rows[p.server], p.allocation, need)]
     message, reason, would_change = why, ReasonCode.OK, ""
     if not view.capabilities.resize:
-        message, reason = "the engine can't resize a running workload", ReasonCode.NOT_SUPPORTED
-        would_change = "deleting it and handing it in again"
+        message, reason = CANT_RESIZE, ReasonCode.NOT_SUPPORTED
+        would_change = INSTEAD_OF_RESIZE
     elif short:
         message, reason = f"{short[0].server} has no room for it to grow", ReasonCode.NO_ROOM
         would_change = "room on the server where it runs"

@@ -277,6 +277,9 @@ class SimulatedCluster(SimulatedServers):
         if run is None or run.state not in (State.RUNNING, State.SUSPENDED):
             self.tell(ev.ResizeFailed(key, "it does not run", placements))
             return
+        if not self.capabilities.resize:
+            self.tell(ev.ResizeFailed(key, "this engine can't resize", placements))
+            return
         run.resizes += 1
         what = (run, run.resizes, placements)
         self.loop.schedule(self.now + self.costs.resize_seconds, self._resized, what)
