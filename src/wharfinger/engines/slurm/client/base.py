@@ -75,7 +75,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SlurmJob:
     """A job that the controller holds: waiting, running, or ended a short while ago.
 
     Attributes:
@@ -182,7 +182,7 @@ class SlurmClient(Protocol):
     def nodes(self) -> Sequence[Node]:
         """Every node, by name. The very same object as the last call's if nothing changed."""
 
-    def jobs(self) -> Sequence[Job]:
+    def jobs(self) -> Sequence[SlurmJob]:
         """Every job that the controller holds, by id. The same object if nothing changed."""
 
     def partitions(self) -> Sequence[Partition]:
