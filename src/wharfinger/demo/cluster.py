@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -100,6 +100,16 @@ class DemoCluster:
         self._check()
         rows: list[dict[str, Any]] = self.client.get("workloads")
         return rows
+
+    def usage(self) -> Mapping[str, float | None]:
+        """CPU seconds of what runs, by name; ``None`` = unknown."""
+        return {used["name"]: used["cpu_seconds"] for used in self.client.get("usage")}
+
+    def events_after(self, sequence: int) -> list[dict[str, Any]]:
+        """Events after this one, as ``get events`` gives them."""
+        query = {"after": sequence, "limit": 1000}
+        events: list[dict[str, Any]] = self.client.get("events", query=query)
+        return events
 
     def output(self, name: str) -> str:
         """The end of a workload's output."""
