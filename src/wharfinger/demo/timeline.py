@@ -65,6 +65,7 @@ class Timeline:
     Attributes:
         epoch: When it began, in seconds since 1970.
         cpus: Of all servers.
+        servers: How many there are.
         decisions: The manager's, oldest first; see ``decision_of``.
         workloads: As ``get workloads`` gave them last.
     """
@@ -72,6 +73,7 @@ class Timeline:
     policy: str
     epoch: float
     cpus: float
+    servers: int
     samples: list[DemoSample] = field(default_factory=list)
     decisions: list[Row] = field(default_factory=list)
     workloads: list[Row] = field(default_factory=list)
