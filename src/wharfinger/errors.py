@@ -7,10 +7,12 @@
     ├── Conflict              the call contradicts what the manager holds
     ├── NotFound              no such workload, server, kind
     ├── Unavailable           retryable: the manager, or something it needs, is not there now
-    │   └── OutOfSpace        no room on disk to keep a promise
+    │   ├── OutOfSpace        no room on disk to keep a promise
+    │   └── SlurmUnavailable  no answer from Slurm now
     ├── StoreDamaged          the event log is not what was written
     └── EngineFault           an engine could not do what it was asked
-        └── (retryable or not, as the instance says)
+        ├── (retryable or not, as the instance says)
+        └── SlurmRefused      Slurm's answer is no
 
 A refusal (no server fits, the queue is full) is not an error: it is a value, see
 ``wharfinger.model.decisions``.
@@ -61,6 +63,10 @@ class OutOfSpace(Unavailable):
     """There is no room on disk to keep the promise that an acknowledgement is."""
 
 
+class SlurmUnavailable(Unavailable):
+    """Slurm's controller, its accounting, munge or the network between gives no answer now."""
+
+
 class StoreDamaged(WharfingerError):
     """The event log or a snapshot is not what was written.
 
@@ -79,3 +85,7 @@ class EngineFault(WharfingerError):
     def __init__(self, message: str, *, retryable: bool = False) -> None:
         self.retryable = retryable
         super().__init__(message)
+
+
+class SlurmRefused(EngineFault):
+    """Slurm answered, and its answer is no: the message says to what, and why."""

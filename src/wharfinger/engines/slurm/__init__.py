@@ -1,0 +1,1 @@
+"""Slurm as an engine: Slurm's nodes are the servers, Slurm starts and isolates."""

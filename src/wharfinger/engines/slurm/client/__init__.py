@@ -1,0 +1,1 @@
+"""Slurm's commands as calls with typed values; knows neither the core nor a workload."""
