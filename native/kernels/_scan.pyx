@@ -187,6 +187,8 @@ def free_on(
 ):
     """Of each of these servers: its free CPU, its free memory, and how many are there; as floats.
 
+    Where more is allocated than there is, nothing is free.
+
     Args:
         rows: Indices of servers.
         cpu_capacity: (S,) thousandths of a CPU.
@@ -210,8 +212,8 @@ def free_on(
             raise ValueError(f"there is no server {row}")
         free.append(
             (
-                <double>(cpu_capacity[row] - cpu_allocated[row]),
-                <double>(memory_capacity[row] - memory_allocated[row]),
+                <double>max(cpu_capacity[row] - cpu_allocated[row], 0),
+                <double>max(memory_capacity[row] - memory_allocated[row], 0),
                 <double>residents[row],
             )
         )

@@ -58,6 +58,7 @@ def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> En
         MemoryPrograms(cluster),
         make_elsewhere,
         lambda _engine: remove_servers(),
+        occupy=lambda _engine, cpu, memory: cluster.occupy("a", cpu, memory),
     )
 
 
@@ -160,6 +161,7 @@ def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         make_elsewhere,
         lambda _engine: remove_servers(),
         deadline_seconds=5.0,
+        occupy=lambda _engine, cpu, memory: cluster.occupy("a", cpu, memory),
     )
 
 

@@ -201,6 +201,9 @@ class Cluster:
                 cpu[placement.server] += placement.allocation.cpu_millicpus
                 memory[placement.server] += placement.allocation.memory_bytes
                 residents[placement.server] += 1
+        for known in self.manager.state.servers.values():
+            cpu[known.name] += known.others_cpu_millicpus
+            memory[known.name] += known.others_memory_bytes
         assert list(cpu.values()) == view.cpu_allocated.tolist()
         assert list(memory.values()) == view.memory_allocated.tolist()
         assert list(residents.values()) == view.residents.tolist()

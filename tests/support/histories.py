@@ -18,6 +18,8 @@ def columns(manager: Core) -> dict[str, object]:
         view.cpu_capacity,
         view.cpu_allocated,
         view.memory_allocated,
+        view.cpu_others,
+        view.memory_others,
         view.accepting,
         view.residents,
         view.copies,

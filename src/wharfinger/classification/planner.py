@@ -413,7 +413,7 @@ def _room(request: Request, view: View) -> NDArray[np.int64]:
     fits = (free >= request.workload.reservation.memory_bytes) & (
         view.accepting.astype(np.bool_) & (view.copies == 0) & (view.unsettled == 0)
     )
-    room = np.where(fits, view.cpu_capacity - view.cpu_allocated, 0)
+    room = np.where(fits, np.maximum(view.cpu_capacity - view.cpu_allocated, 0), 0)
     room[list(request.excluded)] = 0
     return room
 

@@ -88,7 +88,8 @@ class Backfilling:
             avoided = request.excluded.union(room.row for room in kept)
             assert self._policy.estimation is not None
             elsewhere = replace(request, excluded=avoided)
-            profiling = self._policy.estimation.plan(elsewhere, self._residents.view())
+            view = self._residents.view(record.workload)
+            profiling = self._policy.estimation.plan(elsewhere, view)
         if profiling is None or profiling.plan is None or _copy_delays(profiling.plan, kept, now):
             return Profiling(_behind_others(planned.decision))
         ahead = _placed_ahead(profiling.decision, [head.name for head in there])
@@ -103,7 +104,8 @@ class Backfilling:
         self.unprofiled = BlockedHead(request, cpu_needed)
 
     def _keep_room(self, now: float, head: BlockedHead) -> KeptRoom | None:
-        return keep_room(head, self._residents.view(), self._cluster, now)
+        view = self._residents.view(head.request.workload)
+        return keep_room(head, view, self._cluster, now)
 
 
 def _delays(now: float, record: WorkloadRecord, verdict: Place, kept: KeptRoom) -> bool:

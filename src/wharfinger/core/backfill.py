@@ -135,7 +135,9 @@ def may_fit(record: WorkloadRecord, view: View, freed: Iterable[str] | None) -> 
     memory_bytes = int(numbers.get("memory_needed_bytes", 0.0))
     if freed is None:
         return bool(view.loads.least_loaded(cpu, memory_bytes, 1)[0])
-    rows = (view.row(server) for server in freed if server in (view.rows or view.names))
+    rows = [view.row(server) for server in freed if server in (view.rows or view.names)]
+    if record.workload.requires:
+        rows = [row for row in rows if view.accepting.item(row)]
     return any(
         view.cpu_capacity.item(row) - view.cpu_allocated.item(row) >= cpu
         and view.memory_capacity.item(row) - view.memory_allocated.item(row) >= memory_bytes

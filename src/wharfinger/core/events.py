@@ -35,6 +35,13 @@ class ServerReported:
 
 
 @dataclass(frozen=True, slots=True)
+class ServersReported:
+    """The same of several servers, as one report; those that have not changed are not logged."""
+
+    servers: tuple[Server, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ServerLeft:
     """A server is gone; the end of each workload there is reported separately, never assumed."""
 
@@ -598,6 +605,7 @@ class PlacementProposed:
 
 Report = (
     ServerReported
+    | ServersReported
     | ServerLeft
     | EngineSynced
     | StartAccepted
@@ -663,3 +671,13 @@ DecisionEvent = (
     | PlacementConflicted
 )
 Event = Report | ClientRequest | DecisionEvent
+
+
+def servers_in(event: Event) -> tuple[Server, ...]:
+    """The servers that an event reports, one or many; none = it reports none."""
+    match event:
+        case ServerReported(server):
+            return (server,)
+        case ServersReported(servers):
+            return servers
+    return ()

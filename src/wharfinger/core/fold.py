@@ -14,11 +14,11 @@ from wharfinger.core.cluster_state import (
     ClusterState,
     begin_copies,
     end_copies,
-    end_probe,
     recommend,
 )
 from wharfinger.core.fold_probes import PROBES
 from wharfinger.core.fold_runs import RUNS, goes_on, pause_if_running
+from wharfinger.core.fold_servers import SERVERS, server_left
 from wharfinger.core.followups import same_array
 from wharfinger.core.lifecycle import Phase, Trigger
 from wharfinger.core.load_history import LoadHistory
@@ -28,8 +28,6 @@ from wharfinger.core.state import (
     ADJUSTMENTS_KEPT,
     Adjustment,
     AdjustmentKind,
-    Cordon,
-    ServerOrder,
     WorkloadRecord,
     held,
 )
@@ -52,40 +50,6 @@ def apply(cluster: ClusterState, time: float, event: ev.Event) -> None:
     _APPLY[type(event)](cluster, time, event)
 
 
-# --- servers -----------------------------------------------------------------------
-
-
-def _server_reported(cluster: ClusterState, _time: float, event: ev.ServerReported) -> None:
-    server = event.server
-    joins = server.name not in cluster.state.servers
-    cordon = cluster.state.cordoned.get(server.name)
-    if cordon is not None:
-        cluster.state.cordoned[server.name] = replace(cordon, accepting=server.accepting)
-    if server.name in cluster.state.releasing or cordon is not None:
-        server = replace(server, accepting=False)
-    cluster.state.servers[server.name] = server
-    cluster.residency.put_server(server, joins=joins)
-    cluster.queues.unpark_all()
-
-
-def _server_left(cluster: ClusterState, time: float, event: ev.ServerLeft) -> None:
-    server = cluster.state.servers.pop(event.name, None)
-    if server is None:
-        return
-    cluster.state.acquired.pop(event.name, None)
-    if event.name in cluster.state.releasing:
-        cluster.state.releasing.remove(event.name)
-    for name in list(cluster.recommended):
-        record = cluster.state.workloads[name]
-        if any(placement.server == event.name for placement in record.recommended):
-            recommend(cluster, record, ())
-    for record in [cluster.state.workloads[name] for name in cluster.probing]:
-        if record.probe and any(p.server == event.name for p in record.probe.placements):
-            end_probe(cluster, record, time)
-    cluster.residency.close_server(event.name)
-    cluster.queues.unpark_all()
-
-
 # --- the manager and its engine ------------------------------------------------------
 
 
@@ -105,7 +69,7 @@ def _manager_started(cluster: ClusterState, _time: float, event: ev.ManagerStart
 def _engine_synced(cluster: ClusterState, time: float, event: ev.EngineSynced) -> None:
     present = set(event.servers)
     for name in [name for name in cluster.state.servers if name not in present]:
-        _server_left(cluster, time, ev.ServerLeft(name, "the engine has it no more"))
+        server_left(cluster, time, ev.ServerLeft(name, "the engine has it no more"))
     ours = set(cluster.state.nonces)
     ours_known = (cluster.by_key, cluster.kept_keys)
     unknown = [key for key in event.known_keys if not any(key in keys for keys in ours_known)]
@@ -193,21 +157,6 @@ def _revoked(cluster: ClusterState, time: float, event: ev.WorkloadRevoked) -> N
     if not record.on_server and record.profiling is None:
         cluster.move(time, record, Trigger.REVOKE)
     cluster.touched[record.name] = None
-
-
-def _server_cordoned(cluster: ClusterState, time: float, event: ev.ServerCordoned) -> None:
-    server = cluster.state.servers[event.name]
-    former = cluster.state.cordoned.get(event.name)
-    accepting = server.accepting if former is None else former.accepting
-    cluster.state.cordoned[event.name] = Cordon(time, event.drain, event.reason, accepting)
-    _server_reported(cluster, time, ev.ServerReported(replace(server, accepting=accepting)))
-
-
-def _server_uncordoned(cluster: ClusterState, time: float, event: ev.ServerUncordoned) -> None:
-    cordon, server = cluster.state.cordoned.pop(event.name), cluster.state.servers.get(event.name)
-    if server is not None:
-        server = replace(server, accepting=cordon.accepting)
-        _server_reported(cluster, time, ev.ServerReported(server))
 
 
 # --- decisions -----------------------------------------------------------------------
@@ -533,41 +482,6 @@ def _tracking_lost(cluster: ClusterState, _time: float, event: ev.TrackingLost) 
         cluster.residency.watch_all(record)
 
 
-# --- servers that come and go ------------------------------------------------------------
-
-
-def _server_ordered(cluster: ClusterState, time: float, event: ev.ServerOrdered) -> None:
-    cluster.state.next_order += 1
-    order = ServerOrder(event.key, event.platform, event.ordered_for, time)
-    cluster.state.orders[event.key] = order
-
-
-def _server_acquired(cluster: ClusterState, time: float, event: ev.ServerAcquired) -> None:
-    order = cluster.state.orders.pop(event.key, None)
-    if order is not None:
-        cluster.state.acquired[event.server.name] = time
-        cluster.state.not_acquired.pop(order.platform, None)
-        _server_reported(cluster, time, ev.ServerReported(event.server))
-
-
-def _acquisition_failed(cluster: ClusterState, time: float, event: ev.AcquisitionFailed) -> None:
-    order = cluster.state.orders.pop(event.key, None)
-    if order is None:
-        return
-    cluster.state.not_acquired[order.platform] = time
-    record = cluster.state.workloads.get(order.ordered_for)
-    if record is not None and record.deferral is ReasonCode.ACQUIRING:
-        record.reason, record.message = "acquisition-failed", event.reason
-    cluster.queues.unpark_all()
-
-
-def _server_released(cluster: ClusterState, time: float, event: ev.ServerReleased) -> None:
-    server = cluster.state.servers.get(event.name)
-    if server is not None and event.name not in cluster.state.releasing:
-        cluster.state.releasing.append(event.name)
-        _server_reported(cluster, time, ev.ServerReported(replace(server, accepting=False)))
-
-
 # --- decisions from outside the core -------------------------------------------------------
 
 
@@ -735,8 +649,7 @@ def _classified(cluster: ClusterState, time: float, event: ev.WorkloadClassified
 _APPLY: dict[type, Callable[[ClusterState, float, Any], object]] = {
     **RUNS,
     **PROBES,
-    ev.ServerReported: _server_reported,
-    ev.ServerLeft: _server_left,
+    **SERVERS,
     ev.EngineSynced: _engine_synced,
     ev.StartAccepted: ClusterState.reported,
     ev.AllocationResized: _resize_answered,
@@ -746,16 +659,12 @@ _APPLY: dict[type, Callable[[ClusterState, float, Any], object]] = {
     ev.ProfilingFailed: _profiling_failed,
     ev.WorkloadClassified: _classified,
     ev.ClassificationFailed: _classification_failed,
-    ev.ServerAcquired: _server_acquired,
-    ev.AcquisitionFailed: _acquisition_failed,
     ev.PlacementProposed: _placement_proposed,
     ev.ManagerStarted: _manager_started,
     ev.HistoryLost: _history_lost,
     ev.TimePassed: _time_passed,
     ev.WorkloadUpdated: _updated,
     ev.WorkloadRevoked: _revoked,
-    ev.ServerCordoned: _server_cordoned,
-    ev.ServerUncordoned: _server_uncordoned,
     ev.WorkloadAdmitted: _admitted,
     ev.WorkloadRejected: _rejected,
     ev.ProfilingPlanned: _profiling_planned,
@@ -776,8 +685,6 @@ _APPLY: dict[type, Callable[[ClusterState, float, Any], object]] = {
     ev.TargetsTracked: _targets_tracked,
     ev.TrackingLost: _tracking_lost,
     ev.PolicyNoted: _policy_noted,
-    ev.ServerOrdered: _server_ordered,
-    ev.ServerReleased: _server_released,
     ev.PlacementDelegated: _placement_delegated,
     ev.PlacementConflicted: _placement_conflicted,
 }

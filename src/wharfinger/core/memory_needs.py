@@ -14,7 +14,7 @@ from wharfinger.model.decisions import Decision, Place
 from wharfinger.model.memo import by_identity
 from wharfinger.model.memory_needs import MemoryNeed, MemorySource
 from wharfinger.model.units import memory_number
-from wharfinger.model.view import Request
+from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Workload, WorkloadType
 
 PROGRAMS_KEPT = 1024
@@ -121,3 +121,12 @@ def _program(workload: Workload) -> str:
     run = workload.run
     told = (run.command, sorted(run.env.items()), run.working_directory, run.user)
     return sha256(repr(told).encode()).hexdigest()[:32]
+
+
+def exceeds_all(request: Request, view: View) -> bool:
+    """Whether there are servers, and none that it may go to has its memory even when empty."""
+    capacities = view.memory_capacity
+    if request.allowed is not None:
+        capacities = capacities * request.allowed
+    wanted = request.workload.reservation.memory_bytes
+    return len(capacities) > 0 and bool(capacities.max() < wanted)

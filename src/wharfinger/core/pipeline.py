@@ -21,12 +21,13 @@ from wharfinger.core.codec import decode_state, encode_state
 from wharfinger.core.eligibility import Eligibility
 from wharfinger.core.fold import apply
 from wharfinger.core.lifecycle import Phase
+from wharfinger.core.memory_needs import exceeds_all
 from wharfinger.core.ordering import Ordering
 from wharfinger.core.pending import PendingActions
 from wharfinger.core.pools import place_within
 from wharfinger.core.queues import BlockedHead, entry_of
 from wharfinger.core.remedies import event_of
-from wharfinger.core.residency import is_stoppable
+from wharfinger.core.residency import is_stoppable, may_take
 from wharfinger.core.residents import ClusterResidents
 from wharfinger.core.reviews import due_reviews, verdict_on
 from wharfinger.core.seams import verdicts
@@ -35,7 +36,7 @@ from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.settings import CORE, CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
-from wharfinger.core.triggers import is_news
+from wharfinger.core.triggers import is_news, only_news
 from wharfinger.errors import NotFound
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage, recommended
@@ -44,6 +45,8 @@ from wharfinger.model.view import ALL_REASONS, Capabilities, Request, View
 from wharfinger.model.workload import Workload
 
 _BEGINNINGS = frozenset({ev.ManagerStarted, ev.EngineSynced})
+_NEEDS_ANOTHER_SERVER = frozenset({ReasonCode.TOO_LARGE, ReasonCode.NOT_ALLOWED})
+"""Room does not help: these are tried again when servers change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +120,7 @@ class Core:
 
     def handle(self, now: float, event: ev.Report | ev.ClientRequest) -> Step:
         """Decide what follows from one report or request; ``now`` in seconds since the epoch."""
+        event = only_news(self._cluster, event)
         if not is_news(self._cluster, event):
             return Step((), ())
         self._events = []
@@ -352,16 +356,16 @@ class Core:
     def _may_arrive(self, record: WorkloadRecord) -> bool:
         """Whether it can be started now where room was held for it."""
         is_full = self._cluster.followups.is_array_full(record)
-        return not record.paused and not is_full and self._fits(record.planned)
+        return not record.paused and not is_full and self._fits(record, record.planned)
 
-    def _fits(self, placements: Sequence[Placement]) -> bool:
+    def _fits(self, record: WorkloadRecord, placements: Sequence[Placement]) -> bool:
         """Whether all of it can be allocated now, each server being named once."""
         view, servers = self.view, self.state.servers
         if len({placement.server for placement in placements}) < len(placements):
             return False
         for placement in placements:
             server, need = servers.get(placement.server), placement.allocation
-            if server is None or not server.accepting:
+            if server is None or not may_take(server, record.workload):
                 return False
             row = view.row(placement.server)
             if (
@@ -381,7 +385,7 @@ class Core:
             return
         if not event.placements:
             self._hold(now, record, event.decision)
-        elif self._fits(event.placements):
+        elif self._fits(record, event.placements):
             if self.recommends:
                 self._recommend(now, record, Place(event.placements, event.decision))
                 return
@@ -443,7 +447,7 @@ class Core:
                     self._record(now, ev.WorkloadMigrated(record.name, own.draining_paused(server)))
                     continue
                 verdict = self.policy.placement.place(
-                    self._residents.request(record, now), self.view
+                    self._residents.request(record, now), self._residents.view(record.workload)
                 )
                 if isinstance(verdict, Place):
                     told = own.draining(verdict.decision, server, verdict.placements)
@@ -492,7 +496,8 @@ class Core:
         like, _ = self._cluster.followups.measured_as(record)
         if like is not None and like.measurements is not None:
             request = replace(request, measurements=like.measurements)
-        verdict = planner and planner.plan(request, self.view)
+        view = self._residents.view(record.workload)
+        verdict = planner and planner.plan(request, view)
         if not verdict:
             return False
         told, completes = verdict.decision, verdict.plan is not None and verdict.plan.completes
@@ -500,7 +505,7 @@ class Core:
         if is_planned and self._is_measured(now, record, told):
             return True
         # A workload that no server could hold waits for a placement, not for profiling runs.
-        never = self.mode is Mode.RECOMMEND_COLD or self._exceeds_all(record.workload)
+        never = self.mode is Mode.RECOMMEND_COLD or exceeds_all(request, view)
         if not never and verdict.plan:
             verdict = self._ahead.profiled(now, record, request, verdict)
         if completes and (never or verdict.plan is None):
@@ -525,7 +530,7 @@ class Core:
         """Plan copies of what has been placed without a profile, where there is room for them."""
         planner = self.policy.estimation
         request = self._residents.request(record, now)
-        verdict = planner and planner.beside(request, self.view)
+        verdict = planner and planner.beside(request, self._residents.view(record.workload))
         if verdict and verdict.plan is not None:
             key = f"{record.uid}-{record.attempts}-beside-{self._nonce()}"
             self._record(now, ev.CopiesPlanned(record.name, key, verdict.decision, verdict.plan))
@@ -542,11 +547,6 @@ class Core:
         key, name = self._new_key(record), "" if like is record else like.name
         self._record(now, ev.ClassificationPlanned(record.name, key, told, name))
         return True
-
-    def _exceeds_all(self, workload: Workload) -> bool:
-        """Whether there are servers, and none has its memory even when empty."""
-        capacities = self.view.memory_capacity
-        return len(capacities) > 0 and bool(capacities.max() < workload.reservation.memory_bytes)
 
     def _hold(self, now: float, record: WorkloadRecord, decision: Decision) -> None:
         if record.deferral is not decision.reason:
@@ -566,7 +566,7 @@ class Core:
     def _is_recommended(self, now: float, record: WorkloadRecord) -> bool:
         """Whether what is recommended for it still stands; else it holds room no longer."""
         servers = [self.state.servers.get(placement.server) for placement in record.recommended]
-        if all(server is not None and server.accepting for server in servers):
+        if all(server is not None and may_take(server, record.workload) for server in servers):
             return bool(servers)
         self._record(now, ev.WorkloadDeferred(record.name, own.withdrawn(record.recommended)))
         return False
@@ -619,7 +619,8 @@ class Core:
             self._advance(now, record)
             queued = queued or record.phase is Phase.QUEUED
             if record.phase is Phase.ADMITTED and entry_of(record) in self._cluster.unprofiled:
-                refused, tries = memory_bytes, tries - 1
+                # Others may go to more servers than one that requires labels.
+                refused, tries = inf if record.workload.requires else memory_bytes, tries - 1
                 if tries < 0 or self._ahead.unprofiled is None:
                     break
         return queued
@@ -641,7 +642,8 @@ class Core:
                 tries -= 1
                 was_tried = record.name in self._tried_before
                 queues.heads.tried.add(record.name)
-                if may_fit(record, self.view, freed if was_tried else None):
+                view = self._residents.view(record.workload)
+                if may_fit(record, view, freed if was_tried else None):
                     self._answer(now, record, self._place_ahead(now, record, head))
             elif self._holds_up(now, record):
                 head = queues.heads.of(queue)
@@ -691,8 +693,7 @@ class Core:
                 self._record(now, ev.WorkloadRejected(record.name, decision))
             case Refuse(decision, waits_for):
                 self._hold(now, record, decision)
-                if decision.reason is ReasonCode.TOO_LARGE:
-                    # No room, only another server can change that.
+                if decision.reason in _NEEDS_ANOTHER_SERVER:
                     self._cluster.queues.park(record)
                 elif waits_for:
                     self._cluster.queues.await_room(record, waits_for)
@@ -724,15 +725,15 @@ class Core:
         request = self._residents.request(record, now)
         if record.deferral is not None and not in_full:
             request = replace(request, told=frozenset((record.deferral,)))
-        view = self.admission_view(now)
-        allowed = self.policy.admission.servers(request, record.queue, view)
+        view = self._residents.view(record.workload)
+        allowed = self.policy.admission.servers(request, record.queue, self.admission_view(now))
         if avoided:  # A refusal without these is not logged.
             excluded = request.excluded | avoided
             request = replace(request, excluded=excluded, told=ALL_REASONS)
-        verdict = place_within(self.policy.placement, request, self.view, allowed)
+        verdict = place_within(self.policy.placement, request, view, allowed)
         migrated = record.migrations > 0 and not (record.start_failures or avoided)
         if isinstance(verdict, Refuse) and migrated and request.excluded:
-            return self.policy.placement.place(replace(request, excluded=frozenset()), self.view)
+            return self.policy.placement.place(replace(request, excluded=frozenset()), view)
         return verdict
 
     def _place_ahead(

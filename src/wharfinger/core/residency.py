@@ -17,7 +17,9 @@ from wharfinger.model.allocation import Placement
 from wharfinger.model.performance import STALE_SECONDS
 from wharfinger.model.platform import Platform, Server
 from wharfinger.model.profile import Estimate
+from wharfinger.model.requirements import are_met
 from wharfinger.model.view import Occupant
+from wharfinger.model.workload import Workload
 
 _DEPARTED = Platform("departed", "", "", 0, 0)
 """Of servers that have left while something still holds resources on them."""
@@ -293,6 +295,11 @@ class Residency:
 def _is_off(record: WorkloadRecord) -> bool:
     """Whether its servers take no new work, since it runs off its prediction."""
     return record.tracking is not None and record.tracking.violating
+
+
+def may_take(server: Server, workload: Workload) -> bool:
+    """Whether a server accepts work, and this may go there by its labels."""
+    return server.accepting and are_met(workload.requires, server.labels)
 
 
 def is_stoppable(record: WorkloadRecord) -> bool:

@@ -5,6 +5,7 @@ from itertools import islice
 
 from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.memory_needs import need_of, sized
+from wharfinger.core.residency import may_take
 from wharfinger.core.run_times import run_seconds
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
@@ -13,7 +14,7 @@ from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.profile import Estimate
 from wharfinger.model.view import OffTarget, Request, View
-from wharfinger.model.workload import Adapt
+from wharfinger.model.workload import Adapt, Workload
 
 WAITING = 8
 """So many of each queue are named that wait for room."""
@@ -35,9 +36,10 @@ class ClusterResidents:
         """Whether this manager and its user let it be adjusted."""
         return not self.recommends and record.workload.adapt is Adapt.AUTO
 
-    def view(self) -> View:
-        """The servers as columns of numbers."""
-        return self._cluster.residency.columns.view(self.state.capabilities)
+    def view(self, workload: Workload | None = None) -> View:
+        """The servers as columns of numbers; those that a workload may not go to accept none."""
+        requires = () if workload is None else workload.requires
+        return self._cluster.residency.columns.view(self.state.capabilities, requires)
 
     def request(
         self,
@@ -48,7 +50,9 @@ class ClusterResidents:
         load: float | None = None,
     ) -> Request:
         """What a placement is asked about a workload."""
-        memory = need_of(record.workload, self.state.memory_needs)
+        memory, allowed = need_of(record.workload, self.state.memory_needs), None
+        if record.workload.requires:
+            allowed = self._cluster.residency.columns.allowed(record.workload.requires)
         return Request(
             sized(record.workload, memory),
             self._excluded(record) if record.excluded else frozenset(),
@@ -62,6 +66,7 @@ class ClusterResidents:
             record.starts > 0,
             partial(run_seconds, self.state.accounts.values(), now),
             memory=memory,
+            allowed=allowed,
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
@@ -71,7 +76,7 @@ class ClusterResidents:
         need = Request(sized(record.workload, memory)).reserved(self.state.capabilities)
         others = (server for name, server in servers.items() if name not in record.excluded)
         if not any(
-            server.accepting
+            may_take(server, record.workload)
             and server.cpu_millicpus >= need.cpu_millicpus
             and server.memory_bytes >= need.memory_bytes
             for server in others

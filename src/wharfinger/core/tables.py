@@ -1,16 +1,19 @@
 """The servers as columns of numbers, kept up to date in place: what policies scan."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.core.label_columns import AllowedServers, ServerLabels
 from wharfinger.core.seams.contention import ContentionTable
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.model.allocation import Placement
 from wharfinger.model.arrays import frozen
 from wharfinger.model.platform import Server
+from wharfinger.model.requirements import Requires
 from wharfinger.model.view import CPU_SIZES, Capabilities, Occupant, View, size_class
 from wharfinger.native import LoadIndex
 
@@ -21,6 +24,8 @@ COUNTS = (
     "cpu_real",
     "memory_capacity",
     "memory_allocated",
+    "cpu_others",
+    "memory_others",
     "residents",
     "copies",
     "cpu_wanted",
@@ -64,6 +69,7 @@ class ServerTable:
         self._held_sizes = np.zeros(len(CPU_SIZES), dtype=np.int64)
         self._unsettled_names: set[str] = set()
         self._loads = LoadIndex()
+        self._labels = ServerLabels()
         self._shown: dict[str, Any] | None = None
         self._view: View | None = None
 
@@ -87,28 +93,32 @@ class ServerTable:
         columns["cpu_capacity"][row] = server.cpu_millicpus
         columns["cpu_real"][row] = server.platform.cpu_millicpus
         columns["memory_capacity"][row] = server.memory_bytes
+        self._hold_for_others(row, server.others_cpu_millicpus, server.others_memory_bytes)
         columns["accepting"][row] = server.accepting
         self._shown = None
         if server.platform.name not in self._platforms:
             self._platforms[server.platform.name] = len(self._platforms)
         columns["platform"][row] = self._platforms[server.platform.name]
         columns["zone"][row] = self._zones.setdefault(server.zone, len(self._zones))
+        room = len(columns["accepting"])
+        self._labels.put(row, server.labels, room, accepting=server.accepting)
 
     def move_to_end(self, name: str) -> None:
         """Make its row the last, with all that it holds; later ones move up."""
         row = self._row[name]
-        left = {column: values[row] for column, values in self._columns.items()}
+        left = [{name: column[row] for name, column in each.items()} for each in self._all()]
         unsettled = self.is_unsettled(name)
         self.drop(name)
         row = self._append(name)
-        for column, value in left.items():
-            self._columns[column][row] = value
+        for columns, values in zip(self._all(), left, strict=True):
+            for column, value in values.items():
+                columns[column][row] = value
         self.unsettle(name, unsettled=unsettled)
 
     def exchange(self, name: str, other: int) -> None:
         """Exchange its row and another one, with all that they hold."""
         row = self._row[name]
-        for column in self._columns.values():
+        for column in chain.from_iterable(each.values() for each in self._all()):
             column[[row, other]] = column[[other, row]]
         self._names[row], self._names[other] = self._names[other], name
         self._row[self._names[row]], self._row[name] = row, other
@@ -122,7 +132,26 @@ class ServerTable:
         self._touch(row)
         for closed in ("cpu_capacity", "memory_capacity", "accepting"):
             self._columns[closed][row] = 0
+        self._hold_for_others(row, 0, 0)
+        self._labels.close(row)
         self._shown = None
+
+    def put_others(self, name: str, cpu_millicpus: int, memory_bytes: int) -> None:
+        """Set what work that is not this manager's holds there; all else stays."""
+        row = self._row[name]
+        self._touch(row)
+        self._hold_for_others(row, cpu_millicpus, memory_bytes)
+
+    def _hold_for_others(self, row: int, cpu_millicpus: int, memory_bytes: int) -> None:
+        columns = self._columns
+        columns["cpu_allocated"][row] += cpu_millicpus - columns["cpu_others"][row]
+        columns["memory_allocated"][row] += memory_bytes - columns["memory_others"][row]
+        columns["cpu_others"][row], columns["memory_others"][row] = cpu_millicpus, memory_bytes
+
+    def is_full(self, name: str) -> bool:
+        """Whether it has no memory free, so that no workload fits there."""
+        row, columns = self._row[name], self._columns
+        return bool(columns["memory_allocated"][row] >= columns["memory_capacity"][row])
 
     def residents(self, name: str) -> int:
         """How many workloads hold resources on a server."""
@@ -131,13 +160,14 @@ class ServerTable:
     def drop(self, name: str) -> None:
         """Remove a row; later ones move up."""
         row = self._row.pop(name)
-        self._loads.drop(row)
+        for loads in self._indices():
+            loads.drop(row)
         if self._index is not None:
             self._index.drop(row)
         self._shown = None
         self._unsettled_names.discard(name)
         del self._names[row]
-        for column in self._columns.values():
+        for column in chain.from_iterable(each.values() for each in self._all()):
             column[row:-1] = column[row + 1 :]
             column[-1] = 0
         for behind in self._names[row:]:
@@ -177,15 +207,29 @@ class ServerTable:
         """Names of unsettled servers, in the order of rows."""
         return sorted(self._unsettled_names, key=self._row.__getitem__)
 
-    def view(self, capabilities: Capabilities) -> View:
-        """The columns as a policy sees them: the same memory, not writable."""
+    def view(self, capabilities: Capabilities, requires: Requires = ()) -> View:
+        """The columns as a policy sees them: the same memory, not writable.
+
+        No server accepts work but those that are allowed by what is required.
+        """
         if self._shown is None:
             self._shown, self._view = self._show(), None
         view = self._view
         if view is None or view.capabilities is not capabilities:
             view = View(**self._shown, capabilities=capabilities)
             self._view = view
-        return view
+        return self._allowed(requires).view(view) if requires else view
+
+    def allowed(self, requires: Requires) -> NDArray[np.uint8]:
+        """(S,) 1 where a server meets what is required."""
+        return frozen(self._allowed(requires).columns["allowed"][: len(self._names)])
+
+    def _allowed(self, requires: Requires) -> AllowedServers:
+        found = self._labels.find(requires)
+        if found is None:
+            found = self._labels.add(requires, self._columns["accepting"])
+            self._bind(found.loads, found.columns["accepting"])
+        return found
 
     def _show(self) -> dict[str, Any]:
         """The part of a view that stays the same until servers come, go or change."""
@@ -205,6 +249,7 @@ class ServerTable:
             "rows": self._row,
             "held_sizes": frozen(self._held_sizes[:]),
             "largest": frozen(largest),
+            "labels": self._labels.values,
         }
         if not ((real > 0) & (real < promised)).any():
             shown["cpu_real"] = None
@@ -217,6 +262,7 @@ class ServerTable:
     def _touch(self, row: int) -> None:
         self._columns["versions"][row] += 1
         self._loads.touch(row)
+        self._labels.touch(row)
         if self._index is not None:
             self._index.touch(row)
 
@@ -225,15 +271,31 @@ class ServerTable:
         self._names.append(name)
         columns = self._columns
         if row == len(columns["accepting"]):
-            for each, column in columns.items():
-                columns[each] = np.concatenate((column, np.zeros_like(column)))
-        self._loads.bind(
+            for all_of in self._all():
+                for each, column in all_of.items():
+                    all_of[each] = np.concatenate((column, np.zeros_like(column)))
+        self._bind(self._loads, columns["accepting"])
+        for allowed in self._labels.kept():
+            self._bind(allowed.loads, allowed.columns["accepting"])
+        self._shown = None
+        return row
+
+    def _bind(self, loads: LoadIndex, accepting: NDArray[np.uint8]) -> None:
+        columns = self._columns
+        loads.bind(
             columns["cpu_capacity"],
             columns["cpu_allocated"],
             columns["memory_capacity"],
             columns["memory_allocated"],
-            columns["accepting"],
-            row + 1,
+            accepting,
+            len(self._names),
         )
-        self._shown = None
-        return row
+
+    def _all(self) -> Iterator[dict[str, NDArray[Any]]]:
+        """All columns, those of labels too."""
+        yield self._columns
+        yield from self._labels.columns()
+
+    def _indices(self) -> Iterator[LoadIndex]:
+        yield self._loads
+        yield from (allowed.loads for allowed in self._labels.kept())

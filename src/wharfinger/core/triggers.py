@@ -1,11 +1,13 @@
 """What a report means for its workload, and whether it is news."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import NEXT, Phase, Trigger
 from wharfinger.core.settings import DEFAULTS, CoreSettings, settings_in
 from wharfinger.core.state import ManagerState, StopReason, WorkloadRecord
+from wharfinger.model.platform import Server
 from wharfinger.model.workload import RestartPolicy
 
 if TYPE_CHECKING:
@@ -81,12 +83,38 @@ def trigger_in(state: ManagerState, event: ev.Event, record: WorkloadRecord) -> 
     return trigger_of(event, record)
 
 
+def as_kept(state: ManagerState, server: Server) -> Server:
+    """A reported server as the state keeps it: cordoned or to be released, it accepts nothing."""
+    if server.accepting and (server.name in state.releasing or server.name in state.cordoned):
+        return replace(server, accepting=False)
+    return server
+
+
+def _is_changed(state: ManagerState, server: Server) -> bool:
+    cordon = state.cordoned.get(server.name)
+    if cordon is not None and cordon.accepting != server.accepting:
+        return True
+    return state.servers.get(server.name) != as_kept(state, server)
+
+
+def only_news(
+    cluster: "ClusterState", event: ev.Report | ev.ClientRequest
+) -> ev.Report | ev.ClientRequest:
+    """A report of many servers without those that have not changed; any other as it is."""
+    if not isinstance(event, ev.ServersReported):
+        return event
+    changed = (server for server in event.servers if _is_changed(cluster.state, server))
+    return ev.ServersReported(tuple(changed))
+
+
 def is_news(cluster: "ClusterState", event: ev.Event) -> bool:
     """Whether an event changes anything; late and repeated reports do not."""
     key = getattr(event, "key", None)
     if key is None:
         if isinstance(event, ev.ServerReported):
-            return cluster.state.servers.get(event.server.name) != event.server
+            return _is_changed(cluster.state, event.server)
+        if isinstance(event, ev.ServersReported):
+            return any(_is_changed(cluster.state, server) for server in event.servers)
         if isinstance(event, ev.ServerMeasured):
             return any(cluster.running(sample.key) for sample in event.samples)
         return not isinstance(event, ev.ServerLeft) or event.name in cluster.state.servers

@@ -34,6 +34,8 @@ class ReasonCode(StrEnum):
     """Some server would be large enough when empty; it waits until others end."""
     TOO_LARGE = "too-large"
     """No server is large enough even when empty; it waits for one, and does not block others."""
+    NOT_ALLOWED = "not-allowed"
+    """No server has the labels that it requires; it waits for one, and does not block others."""
     PROBES_BUSY = "probes-busy"
     """The servers that were drawn for it have no room; it waits for one of them, blocking
     none."""

@@ -4,7 +4,8 @@ A *platform* is what the papers call a server configuration or server type: two 
 one platform are interchangeable except for what runs on them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 MILLICPUS_PER_CPU = 1000
@@ -42,6 +43,8 @@ class ConditionKind(StrEnum):
     """No cgroup kill or freezer: leftovers are found by walking the process tree."""
     SHARED_CPUS = "shared-cpus"
     """Another manager gives out CPUs of the server, too, and neither knows what the other runs."""
+    DRAINING = "draining"
+    """Its engine lets no new work start there; the message has the reason that it gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,12 @@ class Server:
     """A server as its engine reports it, and what may be allocated of it.
 
     Attributes:
+        cpu_millicpus: That may be allocated where others hold nothing; so with ``memory_bytes``.
         zone: Failure zone; empty = unknown.
         accepting: Whether new work may be placed.
+        others_cpu_millicpus: What work that this manager has not placed holds of it; so with
+            ``others_memory_bytes``.
+        labels: By which workloads may require servers (``Workload.requires``).
     """
 
     name: str
@@ -68,3 +75,6 @@ class Server:
     zone: str = ""
     accepting: bool = True
     conditions: tuple[Condition, ...] = ()
+    others_cpu_millicpus: int = 0
+    others_memory_bytes: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ The manager keeps the columns up to date in place, so a view costs nothing to ma
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import deepcopy
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -112,8 +112,10 @@ class View:
 
     Attributes:
         names: Servers' names, length S.
-        cpu_capacity: (S,) thousandths of a CPU; ``cpu_allocated`` of these to workloads.
-        memory_capacity: (S,) bytes; ``memory_allocated`` of these to workloads.
+        cpu_capacity: (S,) thousandths of a CPU; of these ``cpu_allocated`` are held, by workloads
+            and by work that is not this manager's. What is free is the difference; below 0, since
+            others take room without asking, there is none.
+        memory_capacity: (S,) bytes; ``memory_allocated`` of these in the same way.
         accepting: (S,) 1 where new work may be placed.
         residents: (S,) number of workloads placed there.
         copies: (S,) number of profiling runs there.
@@ -134,6 +136,10 @@ class View:
         zone: (S,) number of each server's failure zone, 0 = unknown; ``None`` = all unknown.
         cpu_wanted: (S,) thousandths of a CPU that running best-effort residents state, which they
             take of what others leave; ``None`` = unknown.
+        cpu_others: (S,) what work that is not this manager's holds of ``cpu_allocated``; so with
+            ``memory_others`` of ``memory_allocated``; ``None`` = nothing.
+        labels: How many servers have each value of a label, the most frequent first; ``None`` =
+            unknown.
     """
 
     names: Sequence[str]
@@ -159,6 +165,9 @@ class View:
     cpu_real: NDArray[np.int64] | None = None
     zone: NDArray[np.int64] | None = None
     cpu_wanted: NDArray[np.int64] | None = None
+    cpu_others: NDArray[np.int64] | None = None
+    memory_others: NDArray[np.int64] | None = None
+    labels: Callable[[str], Mapping[str, int]] | None = None
 
     def row(self, server: str) -> int:
         """The row of a server.
@@ -171,8 +180,8 @@ class View:
     def snapshot(self) -> "View":
         """A copy that stays as it is, for a decision that is made elsewhere.
 
-        It has neither the index by load nor the placement's own, nor names of occupants: these
-        follow the cluster.
+        It has neither the index by load nor the placement's own, nor names of occupants nor labels:
+        these follow the cluster.
         """
         values = {column.name: getattr(self, column.name) for column in fields(self)}
         arrays = {name: v for name, v in values.items() if isinstance(v, np.ndarray)}
@@ -186,6 +195,7 @@ class View:
             loads=None,
             index=None,
             occupants=None,
+            labels=None,
             contention=deepcopy(self.contention),
         )
 
@@ -256,6 +266,8 @@ class Request:
         pays: Whether a place with such a prediction is of use: one that is not may be refused.
             ``None`` = any is.
         memory: By which its memory is sized; ``None`` = as stated, or nothing is known.
+        allowed: (S,) 1 where a server meets what the workload requires of labels; ``None`` =
+            everywhere. No other server accepts work in the view that comes with the request.
     """
 
     workload: Workload
@@ -272,6 +284,7 @@ class Request:
     told: AbstractSet[ReasonCode] = frozenset()
     pays: Callable[[Prediction], bool] | None = None
     memory: MemoryNeed | None = None
+    allowed: NDArray[np.uint8] | None = field(default=None, compare=False)
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation by a policy that does not size by target.

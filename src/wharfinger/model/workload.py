@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from wharfinger.model.requirements import Requires
+
 
 class WorkloadType(StrEnum):
     """Quasar's kinds of workload (3.1); each states its target in its own terms."""
@@ -345,6 +347,7 @@ class Workload:
         on_miss: What happens where its target is expected to be missed wherever it may run.
         waiting_seconds: How long it may wait for a server that suits it; ``None`` = not stated.
         adapt: What is done about it after it was placed.
+        requires: Of the labels of servers where it is placed.
     """
 
     name: str
@@ -367,6 +370,7 @@ class Workload:
     on_miss: OnMiss = OnMiss.RUN
     waiting_seconds: float | None = None
     adapt: Adapt = Adapt.AUTO
+    requires: Requires = ()
 
     def has_same_program(self, other: "Workload") -> bool:
         """Whether what another runs, and how that is measured, tells about this one, too."""

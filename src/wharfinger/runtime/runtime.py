@@ -443,8 +443,8 @@ class Runtime:
 
     def _look_at(self, event: ev.Event, sees: Sees) -> None:
         """How workloads run beside one another, once the effect of new neighbors has settled."""
-        if isinstance(event, ev.ServerReported):
-            sees((), {event.server.platform.name: event.server.cpu_millicpus})
+        if reported := ev.servers_in(event):
+            sees((), {server.platform.name: server.cpu_millicpus for server in reported})
         if not isinstance(event, ev.ServerMeasured):
             return
         server, now = self.manager.state.servers.get(event.server), self._clock()

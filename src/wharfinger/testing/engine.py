@@ -41,6 +41,7 @@ from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
 from wharfinger.model.workload import Run, Target
 from wharfinger.testing.engine_profiling import PROFILING_CHECKS
+from wharfinger.testing.engine_servers import SERVER_CHECKS, check_server
 from wharfinger.testing.harness import ENDS, EngineCheck, EngineHarness, EngineTrial, expect
 
 _EXECUTION_SECONDS = 30.0
@@ -94,19 +95,13 @@ def servers_are_reported_before_the_sync(trial: EngineTrial) -> None:
     """A core that knows of the sync knows every server."""
     synced = trial.wait_for(ev.EngineSynced)
     before = trial.reports[: trial.reports.index(synced)]
-    reported = [r.server.name for r in before if isinstance(r, ev.ServerReported)]
+    reported = [server.name for r in before for server in ev.servers_in(r)]
     expect(bool(reported), "no server was reported")
     expect(set(reported) == set(synced.servers), f"{reported} reported, {synced.servers} synced")
     expect(not synced.known_keys, f"a new state knows {synced.known_keys}")
     for report in before:
-        if isinstance(report, ev.ServerReported):
-            _check_server(report)
-
-
-def _check_server(report: ev.ServerReported) -> None:
-    server = report.server
-    expect(0 < server.cpu_millicpus <= server.platform.cpu_millicpus, f"CPU of {server}")
-    expect(0 < server.memory_bytes <= server.platform.memory_bytes, f"memory of {server}")
+        for server in ev.servers_in(report):
+            check_server(server)
 
 
 @_engine_check
@@ -730,5 +725,5 @@ def the_descriptor_tells_of_news_and_of_nothing_else(trial: EngineTrial) -> None
     raise AssertionError("still readable when everything has been reported")
 
 
-for _check in PROFILING_CHECKS:
+for _check in (*PROFILING_CHECKS, *SERVER_CHECKS):
     _engine_check(_check)

@@ -328,6 +328,8 @@ class EngineHarness:
             have come; ``None`` where a test can't make that happen.
         remove_servers: The same for an open engine.
         deadline_seconds: How long anything may take before a check fails.
+        occupy: On the open engine's first server others hold so many thousandths of a CPU and bytes
+            of memory from now on; ``None`` where a test can't make that happen.
     """
 
     directory: Path
@@ -336,6 +338,7 @@ class EngineHarness:
     make_elsewhere: Callable[[Path], Engine] | None = None
     remove_servers: Callable[[Engine], None] | None = None
     deadline_seconds: float = 30.0
+    occupy: Callable[[Engine, int, int], None] | None = None
 
     @property
     def state(self) -> Path:

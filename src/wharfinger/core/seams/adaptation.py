@@ -14,6 +14,7 @@ from wharfinger.model.decisions import Decision
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.view import OffTarget, Request, View
+from wharfinger.model.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +107,8 @@ class Residents(Protocol):
     def may_adjust(self, record: WorkloadRecord) -> bool:
         """Whether remedies for a workload are carried out, not only recommended or dropped."""
 
-    def view(self) -> View:
-        """The servers as columns of numbers."""
+    def view(self, workload: Workload | None = None) -> View:
+        """The servers as columns of numbers; those that a workload may not go to accept none."""
 
     def request(
         self,

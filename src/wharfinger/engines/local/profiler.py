@@ -33,8 +33,7 @@ class LocalProfiler:
     def __enter__(self) -> Self:
         self._engine.open()
         for report in self._reports(SET_UP_SECONDS):
-            if isinstance(report, ev.ServerReported):
-                self._servers[report.server.name] = report.server
+            self._servers.update((server.name, server) for server in ev.servers_in(report))
             if isinstance(report, ev.EngineSynced):
                 return self
         self._engine.close()

@@ -281,7 +281,7 @@ class ByTarget:
         is_service = record.workload.type is WorkloadType.LATENCY_CRITICAL
         if not (keeps_work or is_service) and cluster.waiting_for_room():
             return False
-        view = cluster.view()
+        view = cluster.view(record.workload)
         here = frozenset(view.row(p.server) for p in record.placements)
         gains = partial(
             gain_of_move,
@@ -320,7 +320,8 @@ class ByTarget:
         keeps_work = cluster.state.capabilities.keeps_work
         if not keeps_work and cluster.waiting_for_room():
             return
-        view, request, (held,) = cluster.view(), cluster.request(record, now), record.placements
+        view, (held,) = cluster.view(record.workload), record.placements
+        request = cluster.request(record, now)
         elsewhere = replace(request, excluded=frozenset({view.row(held.server)}), told=ALL_REASONS)
         verdict = cluster.placement.place(elsewhere, view)
         there = verdict.decision.predicted
@@ -355,11 +356,12 @@ class ByTarget:
         recently = is_recent(record.neighbors_changed_at, now, settings.settling_seconds)
         if not settings.isolate or slowdown is None or recently or not cluster.may_adjust(record):
             return False
-        view, keeps_work = cluster.view(), cluster.state.capabilities.keeps_work
+        keeps_work = cluster.state.capabilities.keeps_work
         pressing = shares_of_pressure(record, cluster.neighbors(record))
         for neighbor, share in pressing:
             if not self._may_make_room(neighbor, now):
                 continue
+            view = cluster.view(neighbor.workload)
             here = frozenset(view.row(p.server) for p in neighbor.placements)
             request = replace(cluster.request(neighbor, now), excluded=here, told=ALL_REASONS)
             verdict = cluster.placement.place(request, view)
@@ -520,7 +522,7 @@ def _sized(
     load: float | None = None,
 ) -> Place | Refuse | None:
     request = cluster.request(record, now, off_target=off, load=load)
-    return cluster.placement.resize(request, record.placements, cluster.view())
+    return cluster.placement.resize(request, record.placements, cluster.view(record.workload))
 
 
 def _carried_out(record: WorkloadRecord, verdict: Place | Refuse | None) -> Remedies:

@@ -218,7 +218,7 @@ class Phases:
             return None
         if held.memory_bytes > self.settings.copied_bytes:
             return None
-        view = cluster.view()
+        view = cluster.view(workload)
         empty = (view.accepting == 1) & (view.residents == 0) & (view.copies == 0)
         empty &= view.cpu_capacity >= held.cpu_millicpus + MILLICPUS_PER_CPU
         empty &= view.memory_capacity >= held.memory_bytes

@@ -25,10 +25,12 @@ from wharfinger.model.decisions import (
     Refuse,
     Stage,
 )
+from wharfinger.model.requirements import in_words as stated
 from wharfinger.model.units import cpu_number, memory_number
 from wharfinger.model.view import Request, View
 from wharfinger.native import free_on
 
+_VALUES_SHOWN = 4
 _LOOKED_AT = 64
 """How many servers are searched for ones that a record names because they can't take it."""
 
@@ -62,7 +64,10 @@ class ByReservation:
 
 
 def open_servers(request: Request, view: View) -> NDArray[np.uint8]:
-    """(S,) 1 where this workload may go: accepting, and not one that failed to start it."""
+    """(S,) 1 where this workload may go: accepting, and not one that failed to start it.
+
+    In a view that comes with a request no server accepts work that its labels exclude.
+    """
     if not request.excluded:
         return view.accepting
     accepting = view.accepting.copy()
@@ -80,6 +85,8 @@ def is_full(request: Request, need: Allocation, view: View) -> bool:
 
 def misfit(request: Request, need: Allocation, view: View, row: int) -> ReasonCode:
     """Why one server can't take the workload now; ``OK`` where it can."""
+    if request.allowed is not None and not request.allowed[row]:
+        return ReasonCode.NOT_ALLOWED
     if not view.accepting[row]:
         return ReasonCode.NO_SERVERS
     if row in request.excluded:
@@ -190,7 +197,7 @@ def refuse(
 
     ``cpu_needed`` is (S,) thousandths of a CPU, where that is not the same on each server.
     """
-    reason, message, would_change = why_refused(need, cpu_needed, view)
+    reason, message, would_change = why_refused(request, need, cpu_needed, view)
     return Refuse(
         Decision(
             stage=Stage.PLACEMENT,
@@ -215,17 +222,22 @@ def needed(need: Allocation) -> dict[str, float]:
 
 
 def why_refused(
-    need: Allocation, cpu_needed: NDArray[np.int64] | None, view: View
+    request: Request, need: Allocation, cpu_needed: NDArray[np.int64] | None, view: View
 ) -> tuple[ReasonCode, str, str]:
     """Why no server has room, as a code and in words, and what would change that; as ``refuse``."""
     is_open, freest, fits = _room(need, cpu_needed, view)
+    requires = request.workload.requires
+    if not is_open and requires and len(view.names):
+        return _not_allowed(request, view)
     if not is_open:
         return ReasonCode.NO_SERVERS, "no server accepts work", "a server that accepts work"
-    in_words = wanted(need)
+    in_words, server = wanted(need), "no server"
+    if requires:
+        server = f"no server with {stated(requires)}"
     if freest < 0:
         return (
             ReasonCode.TOO_LARGE,
-            f"no server has {in_words}, even when empty",
+            f"{server} has {in_words}, even when empty",
             f"a server of at least {in_words}, or a smaller reservation",
         )
     if fits:
@@ -236,13 +248,34 @@ def why_refused(
         )
     if cpu_needed is not None:
         in_words = wanted(replace(need, cpu_millicpus=int(cpu_needed[freest])))
-    cpu_free = int(view.cpu_capacity[freest] - view.cpu_allocated[freest])
-    memory_free = int(view.memory_capacity[freest] - view.memory_allocated[freest])
+    cpu_free = max(0, int(view.cpu_capacity[freest] - view.cpu_allocated[freest]))
+    memory_free = max(0, int(view.memory_capacity[freest] - view.memory_allocated[freest]))
     would_change = (
         f"{in_words} free on one server; {view.names[freest]} has "
         f"{cpu_number(cpu_free)} CPU and {memory_number(memory_free)} free"
     )
-    return ReasonCode.NO_ROOM, f"no server has {in_words} free", would_change
+    return ReasonCode.NO_ROOM, f"{server} has {in_words} free", would_change
+
+
+def _not_allowed(request: Request, view: View) -> tuple[ReasonCode, str, str]:
+    """No server that accepts work has the labels that are required; what servers have instead."""
+    requires = request.workload.requires
+    message = f"no server that accepts work has {stated(requires)}"
+    if request.allowed is not None and request.allowed.any():
+        message += f", and {int(request.allowed.sum())} that accept none now"
+    if view.labels is not None:
+        have = [f"{one.label} is {_values(view.labels(one.label))}" for one in requires]
+        message += f"; on the servers {', '.join(have)}"
+    mend = f"a server with {stated(requires)}, or another spec.requires"
+    return ReasonCode.NOT_ALLOWED, message, mend
+
+
+def _values(counts: Mapping[str, int]) -> str:
+    """The most frequent values of a label."""
+    if not counts:
+        return "not set"
+    shown = " or ".join(islice(counts, _VALUES_SHOWN))
+    return shown if len(counts) <= _VALUES_SHOWN else f"{shown} or another"
 
 
 def _room(

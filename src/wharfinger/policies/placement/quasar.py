@@ -556,7 +556,7 @@ class Quasar(ByReservation):
         if not request.workload.best_effort:
             sizes = np.where(sizes > 0, sizes, np.maximum(view.cpu_capacity + 1, 1))
         need = options.allocation(int(sizes.min()) if sizes.size else 0)
-        reason, why, mend = why_refused(need, sizes, view)
+        reason, why, mend = why_refused(request, need, sizes, view)
         refusal = self._refusal(options, reason, why, mend)
         numbers = self._numbers(need, options)
         return replace(refusal, decision=replace(refusal.decision, numbers=numbers))

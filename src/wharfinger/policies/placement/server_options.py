@@ -33,8 +33,10 @@ CODES = (
     ReasonCode.OK,
     ReasonCode.INTERFERENCE,
     ReasonCode.DOES_NOT_FIT,
+    ReasonCode.NOT_ALLOWED,
 )
 _NO_SERVERS, _EXCLUDED, TOO_LARGE, _NO_ROOM, OFF_PREDICTION, OK, CONTENTION, INCOMPATIBLE = range(8)
+_NOT_ALLOWED = -1
 """Indices in ``CODES``; those before ``CONTENTION`` as ``judge_room`` gives them."""
 
 
@@ -164,7 +166,7 @@ def reasons_on(
     request: Request, need: NDArray[np.int64], memory_bytes: int, view: View
 ) -> NDArray[np.int64]:
     """(S,) why each server can't take it now, as an index in ``CODES``."""
-    return judge_room(
+    reasons = judge_room(
         need,
         memory_bytes,
         view.cpu_capacity,
@@ -176,6 +178,9 @@ def reasons_on(
         view.unsettled,
         request.workload.best_effort,
     )
+    if request.allowed is not None:
+        reasons[request.allowed == 0] = _NOT_ALLOWED
+    return reasons
 
 
 def prediction_on(row: int, options: ServerOptions) -> Prediction | None:

@@ -329,7 +329,8 @@ def size(
     drop = by_platform.beside(suffered, chosen)
     correctable, confidence = contention.correctable, settings.confidence
     surest = max(confidence, settings.idle_confidence)
-    best_alone = partial(_kept_at_best, at_once, by_platform, settings, most_out, kept)
+    known = at_once, by_platform, request.allowed
+    best_alone = partial(_kept_at_best, *known, settings, most_out, kept)
     return Sizing(
         chosen, reached, parts, curve, drop, correctable, confidence, kept, best_alone, surest
     )
@@ -338,15 +339,16 @@ def size(
 def _kept_at_best(
     parts: list[TargetPart],
     by_platform: "_ByPlatform",
+    allowed: NDArray[np.uint8] | None,
     settings: SizingSettings,
     most_out: Estimate,
     kept: float,
 ) -> float:
-    """Probability that a target is kept alone on the fastest platform.
+    """Probability that a target is kept alone on the fastest platform of the allowed servers.
 
     The largest size is mostly the best: where it will do, one look is enough.
     """
-    probability, best = 0.0, by_platform.fastest()
+    probability, best = 0.0, by_platform.fastest(allowed)
     for at in reversed(range(len(by_platform.sizes))):
         slower_by, its_variance = best(at)
         alone = normalized_with(parts, int(by_platform.sizes[at]), settings.confidence)
@@ -391,9 +393,17 @@ class _ByPlatform:
             medians, variances, self.platform, suffered.mean, suffered.variance, z
         )
 
-    def fastest(self) -> Callable[[int], tuple[float, float]]:
-        """Of the platform that is fastest with the largest size, by the index of a size."""
-        at = self.platform[int(self.drop[:, -1].take(self.platform).argmin())]
+    def fastest(
+        self, allowed: NDArray[np.uint8] | None = None
+    ) -> Callable[[int], tuple[float, float]]:
+        """Of the platform that is fastest with the largest size, by the index of a size.
+
+        ``allowed`` (S,) names the servers that count; ``None`` = all do, also where none does.
+        """
+        platform = self.platform
+        if allowed is not None and allowed.any():
+            platform = platform[allowed > 0]
+        at = platform[int(self.drop[:, -1].take(platform).argmin())]
         drop, variance, last = self.drop[at], self.variance[at], self.drop.shape[1] - 1
         return lambda size: (float(drop[min(size, last)]), float(variance[min(size, last)]))
 

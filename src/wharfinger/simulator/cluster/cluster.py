@@ -3,6 +3,7 @@
 ``simulator.engine`` is the engine on it. Reports go to one listener; a new one is told all.
 """
 
+from dataclasses import replace
 from functools import cached_property
 from math import inf
 
@@ -40,6 +41,23 @@ class SimulatedCluster(SimulatedServers):
         """A server comes, or is back."""
         self._add(server)
         self.tell(ev.ServerReported(server))
+
+    def change_servers(self, *servers: Server) -> None:
+        """Servers that are there are as these say now, e.g. with more that others hold.
+
+        What runs there goes on at its speed: what others do is not simulated.
+        """
+        for server in servers:
+            self._add(server)
+        self.tell(ev.ServersReported(servers))
+
+    def occupy(self, name: str, cpu_millicpus: int, memory_bytes: int) -> None:
+        """From now on work of others holds this much of a server; what runs there goes on."""
+        server = self.machines[name].server
+        held = replace(
+            server, others_cpu_millicpus=cpu_millicpus, others_memory_bytes=memory_bytes
+        )
+        self.change_servers(held)
 
     def remove_server(self, name: str, reason: str = "it failed") -> None:
         """A server is gone, with all that runs there."""

@@ -28,6 +28,7 @@ _CHANGES = (
     ev.WorkloadVanished,
     ev.AllocationResized,
     ev.ServerReported,
+    ev.ServersReported,
 )
 
 
@@ -91,7 +92,7 @@ class OracleAdaptation:
         return record.submitted_at + change - (LOOKS_SECONDS if rises else 0.0)
 
     def _resize(self, record: WorkloadRecord, now: float, cluster: Residents) -> Iterator[Remedy]:
-        request, view = cluster.request(record, now), cluster.view()
+        request, view = cluster.request(record, now), cluster.view(record.workload)
         verdict = cluster.placement.resize(request, record.placements, view)
         if isinstance(verdict, Place):
             yield Resize(record.name, verdict.placements, verdict.decision)
