@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from wharfinger.errors import EngineFault, WharfingerError
@@ -54,6 +55,8 @@ class Operation:
         give_up_seconds: After it was asked for; then a failure is final though it is retryable.
             ``None`` = it is made until it succeeds or fails for good.
         backoff: Between two tries.
+        closes: What waits is still made when the calls are closed: it is short, and never asks the
+            cluster.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Operation:
     max_batch: int = 1
     give_up_seconds: float | None = None
     backoff: Backoff = Backoff()
+    closes: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -99,14 +103,28 @@ class CallQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def ask(self, operation: Operation, key: str, argument: Any, now: float) -> None:
+    def ask(
+        self, operation: Operation, key: str, argument: Any, now: float, delay_seconds: float = 0.0
+    ) -> None:
         """Let a call wait for its turn; ``EngineFault``, retryable, where too many do."""
         if len(self._waiting) >= self.max_waiting:
             raise EngineFault(
                 f"{len(self._waiting)} calls wait for the cluster's controller", retryable=True
             )
-        self._waiting[self._next] = Call(operation, key, argument, now, due_at=now)
+        self._waiting[self._next] = Call(operation, key, argument, now, due_at=now + delay_seconds)
         self._next += 1
+
+    def hasten(self, key: str, now: float) -> None:
+        """Let the calls of a key that were delayed be due now; what failed waits on."""
+        for call in self._waiting.values():
+            if call.key == key and not call.failures:
+                call.due_at = min(call.due_at, now)
+
+    def keep_closing(self) -> None:
+        """Drop what is not still made on closing; the rest is due at once."""
+        self._waiting = {n: c for n, c in self._waiting.items() if c.operation.closes}
+        for call in self._waiting.values():
+            call.due_at = -inf
 
     def take_batch(self, now: float) -> list[Call]:
         """The calls to be made next, together; empty = none is due. ``finish`` must follow.
@@ -213,7 +231,7 @@ class SlowCalls:
         self._thread.start()
 
     def close(self) -> None:
-        """Wait for the call that is under way; those that wait are dropped.
+        """Wait for the call that is under way; those that wait are dropped (``closes`` apart).
 
         Raises ``EngineFault`` if it does not end: then it may still have its effect.
         """
@@ -222,6 +240,7 @@ class SlowCalls:
             return
         with self._changed:
             self._closing = True
+            self._queue.keep_closing()
             self._changed.notify()
         thread.join(CLOSE_SECONDS)
         if thread.is_alive():
@@ -234,11 +253,26 @@ class SlowCalls:
         """Readable while there are outcomes to take."""
         return self._event
 
-    def ask(self, operation: Operation, key: str, argument: Any = None) -> None:
-        """Let a call be made; ``EngineFault``, retryable, where too many wait."""
+    def ask(
+        self, operation: Operation, key: str, argument: Any = None, *, delay_seconds: float = 0.0
+    ) -> None:
+        """Let a call be made, not before the delay; may be called by what a call runs, too.
+
+        Raises ``EngineFault``, retryable, where too many wait.
+        """
         with self._changed:
-            self._queue.ask(operation, key, argument, self._clock())
+            self._queue.ask(operation, key, argument, self._clock(), delay_seconds)
             self._changed.notify()
+
+    def hasten(self, key: str) -> None:
+        """Let the calls of a key that were delayed be made now."""
+        with self._changed:
+            self._queue.hasten(key, self._clock())
+            self._changed.notify()
+
+    def wake(self) -> None:
+        """Make the descriptor readable, until the next ``take``."""
+        os.eventfd_write(self._event, 1)
 
     def take(self) -> list[Outcome]:
         """The outcomes since the last call, in the order in which the calls ended."""
@@ -266,16 +300,19 @@ class SlowCalls:
                 self._began_at = None
                 outcomes = self._queue.finish(batch, results, self._clock())
                 self._outcomes.extend(outcomes)
-                if outcomes and not self._closing:
+                if self._closing:
+                    self._queue.keep_closing()  # What a call asks for while it is closed, too.
+                elif outcomes:
                     os.eventfd_write(self._event, 1)
 
     def _next_batch(self) -> list[Call] | None:
         with self._changed:
-            while not self._closing:
+            while True:
                 now = self._clock()
                 if batch := self._queue.take_batch(now):
                     self._began_at = now
                     return batch
+                if self._closing:
+                    return None
                 due_at = self._queue.wake_at()
                 self._changed.wait(None if due_at is None else max(0.0, due_at - now))
-        return None

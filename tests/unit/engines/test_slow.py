@@ -101,6 +101,24 @@ def test_outcomes_of_single_arguments_may_be_errors() -> None:
     ]
 
 
+def test_what_is_delayed_waits_for_its_time_or_is_hastened() -> None:
+    queue, operation = CallQueue(), _operation()
+    queue.ask(operation, "a", None, 0.0, 5.0)
+    assert (_keys(queue, 4.9), queue.wake_at()) == ([], 5.0)
+    queue.hasten("other", 1.0)
+    assert queue.wake_at() == 5.0
+    queue.hasten("a", 1.0)
+    assert _keys(queue, 1.0) == ["a"]
+
+
+def test_on_closing_only_what_says_so_is_made() -> None:
+    queue = CallQueue()
+    queue.ask(_operation(), "a", None, 0.0)
+    queue.ask(_operation("last", closes=True), "a", None, 0.0, 60.0)
+    queue.keep_closing()
+    assert [call.operation.name for call in queue.take_batch(0.0)] == ["last"]
+
+
 def test_too_many_calls_are_a_fault_that_may_be_tried_again() -> None:
     queue = CallQueue(max_waiting=1)
     queue.ask(_operation(), "a", None, 0.0)
