@@ -1,14 +1,16 @@
 # shellcheck shell=bash
-# The programs of the operator's trial, tests/integration/operator: Debian's packages.
+# Debian's packages that some tests run: the programs of the operator's trial,
+# tests/integration/operator, and Slurm, tests/integration/slurm.
 #
 # Sourced by scripts/test after lib.sh.
 
 TRIAL_PACKAGES=(redis-server redis-tools nginx-light memcached postgresql xz-utils ffmpeg)
+SLURM_PACKAGES=(munge slurm-wlm slurmdbd mariadb-server)
 
-# Those of them that are not installed.
-missing_trial_packages() {
+# Those of some packages that are not installed.
+missing_of() {
     local package
-    for package in "${TRIAL_PACKAGES[@]}"; do
+    for package in "$@"; do
         dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q ' installed$' ||
             printf '%s\n' "$package"
     done
