@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -423,6 +424,20 @@ static int record_exit(struct supervisor *s) {
     return record_publish(s->dir, &s->exit, text);
 }
 
+/* As the program did: exits with its status, or dies of its signal. */
+static int end_alike(const struct supervisor *s) {
+    const struct rlimit no_core = {0, 0};
+    sigset_t all;
+    if (s->start.step != STEP_READY) return 127;
+    if (!WIFSIGNALED(s->main_status)) return WEXITSTATUS(s->main_status);
+    setrlimit(RLIMIT_CORE, &no_core);
+    signal(WTERMSIG(s->main_status), SIG_DFL);
+    sigfillset(&all);
+    sigprocmask(SIG_UNBLOCK, &all, NULL);
+    raise(WTERMSIG(s->main_status));
+    return 128 + WTERMSIG(s->main_status);
+}
+
 int main(int argc, char **argv) {
     static struct supervisor s;
     int pipes[2][2];
@@ -443,5 +458,7 @@ int main(int argc, char **argv) {
     watch(&s);
     output_drain(&s.output);
     record_discard(s.dir, &s.started);
-    return record_exit(&s) == 0 ? STATUS_DONE : STATUS_FAULT;
+    bool recorded = record_exit(&s) == 0;
+    if (s.spec.pass_status) return end_alike(&s);
+    return recorded ? STATUS_DONE : STATUS_FAULT;
 }

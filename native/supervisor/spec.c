@@ -1,4 +1,5 @@
-/* The launch spec: fields `name=value`, each ended by a NUL byte, in a sealed memfd.
+/* The launch spec: fields `name=value`, each ended by a NUL byte, in a sealed memfd, or in a file of
+ * ours that is closed to others, which is copied (a batch scheduler's node has no other way).
  *
  * Values are argument strings, environment entries and paths, none of which can hold a NUL, so
  * nothing needs quoting. The first field is `version`, the last is `end`: half a spec is refused.
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MAX_SPEC_BYTES = 16 << 20, MIN_LOG_CAP_BYTES = 4096 };
 #define NO_GROUP ((gid_t)-1)
@@ -155,6 +157,11 @@ static bool take_stop_signal(struct spec *spec, char *value) {
     return true;
 }
 
+static bool take_pass_status(struct spec *spec, char *value) {
+    spec->pass_status = strcmp(value, "1") == 0;
+    return spec->pass_status || strcmp(value, "0") == 0;
+}
+
 static const struct {
     const char *name;
     bool (*take)(struct spec *spec, char *value);
@@ -176,6 +183,7 @@ static const struct {
     {"gid", take_gid, "gid: not a group's number"},
     {"group", take_group, "group: not a group's number, or more than 1024 of them"},
     {"stop_signal", take_stop_signal, "stop_signal: not a signal's number"},
+    {"pass_status", take_pass_status, "pass_status: neither 0 nor 1"},
 };
 
 static const char *take_field(struct spec *spec, const char *field) {
@@ -208,15 +216,34 @@ static const char *parse(struct spec *spec, const char *text, size_t size) {
     return "no end: the spec is cut off";
 }
 
-static const char *map_sealed(int fd, struct spec *spec) {
+static bool is_ours_alone(const struct stat *st) {
+    return S_ISREG(st->st_mode) && st->st_uid == geteuid() && (st->st_mode & 077) == 0;
+}
+
+static const char *copy_file(int fd, struct spec *spec) {
+    char *copy = spec->mapping = mmap(NULL, spec->mapping_bytes, PROT_READ | PROT_WRITE,
+                                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (spec->mapping == MAP_FAILED) return "the spec cannot be copied";
+    for (size_t done = 0; done < spec->mapping_bytes;) {
+        ssize_t size = pread(fd, copy + done, spec->mapping_bytes - done, (off_t)done);
+        if (size <= 0) return "the spec is cut off";
+        done += (size_t)size;
+    }
+    return NULL;
+}
+
+static const char *map_spec(int fd, struct spec *spec) {
     const int needed = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
     struct stat st;
     if (fstat(fd, &st) < 0 || st.st_size < 1 || st.st_size > MAX_SPEC_BYTES)
         return "descriptor 3 holds no spec, or one over 16 MiB";
+    spec->mapping_bytes = (size_t)st.st_size;
     /* Sealed, it can neither change after it was checked nor shrink under the mapping. */
     int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & needed) != needed) return "descriptor 3 is not a sealed memfd";
-    spec->mapping_bytes = (size_t)st.st_size;
+    if (seals < 0 || (seals & needed) != needed)
+        return is_ours_alone(&st) ? copy_file(fd, spec)
+                                  : "descriptor 3 is neither a sealed memfd nor a file with mode "
+                                    "0600 of our own";
     spec->mapping = mmap(NULL, spec->mapping_bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (spec->mapping == MAP_FAILED) return "the spec cannot be mapped";
     return NULL;
@@ -227,7 +254,7 @@ const char *spec_read(int fd, struct spec *spec) {
     spec->cpu_millicpus = UNPACED;
     spec->gid = NO_GROUP;
     spec->stop_signal = SIGTERM;
-    const char *problem = map_sealed(fd, spec);
+    const char *problem = map_spec(fd, spec);
     if (problem != NULL) return problem;
     return parse(spec, spec->mapping, spec->mapping_bytes);
 }

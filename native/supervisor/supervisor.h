@@ -81,6 +81,7 @@ struct spec {
     int stop_signal;
     int64_t stop_grace_ms;
     uint64_t log_cap_bytes;
+    bool pass_status; /* end as the program did: whoever started us looks at that alone */
     void *mapping;
     size_t mapping_bytes;
 };

@@ -30,6 +30,8 @@ from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.files.atomic import closing_fd
 from wharfinger.host.processes import ProcessIdentity
 
+KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
+"""A start's key, which names its run directory."""
 CANCELLED = "cancelled\n"
 """The claim after which no launch can succeed."""
 
@@ -100,6 +102,12 @@ class RunRecord:
     supervisor: ProcessIdentity | None
     started: Started | None
     exit: ExitRecord | None
+
+
+def check_key(key: str) -> None:
+    """Raise ``InvalidInput`` for a key that can't be a file's name."""
+    if not KEY.fullmatch(key):
+        raise InvalidInput(f"key {key[:40]!r}: use 1 to 200 of A-Z a-z 0-9 . _ -, not . or - first")
 
 
 # --- files ------------------------------------------------------------------------------

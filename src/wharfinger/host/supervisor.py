@@ -42,7 +42,7 @@ class SupervisorStatus(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaunchSpec:
-    """A supervisor's instructions, passed in a sealed memfd, never by disk or argv.
+    """A supervisor's instructions, passed in a sealed memfd, or in a file closed to others.
 
     Attributes:
         command: Program and arguments; the program is looked up in the ``PATH`` of ``env``.
@@ -58,6 +58,8 @@ class LaunchSpec:
         rlimits: ``(resource, soft, hard)`` as for ``resource.setrlimit``.
         account: Whom the program runs as; ``None`` = the manager's user. Another one takes root.
         stop_signal: What asks its processes to stop.
+        pass_status: The supervisor ends as the program did, for a batch scheduler's accounts;
+            else by ``SupervisorStatus``.
     """
 
     command: tuple[str, ...]
@@ -74,6 +76,7 @@ class LaunchSpec:
     rlimits: tuple[tuple[int, int, int], ...] = ()
     account: UserAccount | None = None
     stop_signal: signal.Signals = signal.SIGTERM
+    pass_status: bool = False
 
     def encode(self) -> bytes:
         """The format that ``native/supervisor/spec.c`` reads; else ``InvalidInput``."""
@@ -106,6 +109,8 @@ class LaunchSpec:
             yield "gid", self.account.gid
             yield from (("group", group) for group in self.account.groups)
         yield "stop_signal", int(self.stop_signal)
+        if self.pass_status:
+            yield "pass_status", 1
         yield "end", ""
 
 

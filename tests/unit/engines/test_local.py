@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from wharfinger.core import events as ev
-from wharfinger.engines.local.machine import environment_of, groups_of, pace_of
+from wharfinger.engines.local.machine import groups_of, pace_of
 from wharfinger.engines.local.records import (
     EndRecord,
     StartRecord,
-    check_key,
     create_run,
     list_keys,
     read_end,
@@ -19,11 +18,12 @@ from wharfinger.engines.local.records import (
     remove_run,
     save_end,
 )
-from wharfinger.engines.local.reports import end_of
 from wharfinger.errors import InvalidInput, OutOfSpace
 from wharfinger.host.accounts import UserAccount
 from wharfinger.host.cgroups import Group
-from wharfinger.host.run_dir import ExitRecord
+from wharfinger.host.environment import environment_of
+from wharfinger.host.reports import end_of
+from wharfinger.host.run_dir import ExitRecord, check_key
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from wharfinger.engines.local.machine import environment
 from wharfinger.errors import InvalidInput
 from wharfinger.host.accounts import UserAccount, may_execute, other_account
+from wharfinger.host.environment import environment
 from wharfinger.host.supervisor import signal_named
 from wharfinger.model.ends import CANNOT_RUN
 from wharfinger.model.workload import Workload

@@ -14,7 +14,7 @@ from pathlib import Path
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, LogSource, Usage
-from wharfinger.engines.local import records, reports
+from wharfinger.engines.local import records
 from wharfinger.engines.local.checking import why_not
 from wharfinger.engines.local.machine import (
     Launcher,
@@ -25,17 +25,19 @@ from wharfinger.engines.local.machine import (
 )
 from wharfinger.engines.local.measuring import LocalMonitor
 from wharfinger.engines.local.profiling.client import ProfilingClient
-from wharfinger.engines.local.records import End, StartRecord
+from wharfinger.engines.local.records import StartRecord
 from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, OutOfSpace, Unavailable
+from wharfinger.host import reports
 from wharfinger.host.cgroups import ResizeRefused, discover
 from wharfinger.host.cgroups.limits import Means
 from wharfinger.host.descriptors import Alarm
 from wharfinger.host.execution import CommandExecution, execute
 from wharfinger.host.presence import OtherManager, Presence
 from wharfinger.host.processes import bind_tree
-from wharfinger.host.run_dir import Claim, read_run
+from wharfinger.host.reports import End
+from wharfinger.host.run_dir import Claim, check_key, read_run
 from wharfinger.host.sandbox import SandboxKind, describe_support
 from wharfinger.host.topology import LocalServer, discover_servers, format_cpus
 from wharfinger.model.platform import Condition, ConditionKind
@@ -444,7 +446,7 @@ class _Starts:
             self._refuse(key, message, retryable=True)
         else:
             try:
-                records.check_key(key)
+                check_key(key)
                 self._launch(action)
             except (InvalidInput, EngineFault, Unavailable) as error:
                 self._refuse(key, str(error), retryable=error.retryable)
@@ -504,7 +506,7 @@ class _Starts:
     def _forbid(self, key: str, grace_seconds: float) -> None:
         """A key that never started must not start any more, whenever it is asked for."""
         try:
-            records.check_key(key)
+            check_key(key)
             if records.read_start(self._directory / key) is None:
                 records.create_run(self._directory, key, StartRecord(None))
         except (InvalidInput, OutOfSpace) as error:

@@ -6,7 +6,6 @@ Called by the engine for starts, and by the profiler's process for its runs.
 import hashlib
 import os
 import resource
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,8 +14,9 @@ from pathlib import Path
 
 from wharfinger.engines.local.records import StartRecord, create_run
 from wharfinger.errors import InvalidInput
-from wharfinger.host.accounts import UserAccount, other_account
+from wharfinger.host.accounts import other_account
 from wharfinger.host.cgroups import CgroupControl, Group, Limits
+from wharfinger.host.environment import environment
 from wharfinger.host.processes import marker_of
 from wharfinger.host.supervisor import LaunchSpec, Supervisor, launch, signal_named
 from wharfinger.host.topology import LocalServer
@@ -24,14 +24,9 @@ from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.workload import Workload
 
-WORKLOAD_VARIABLE = "WHARFINGER_WORKLOAD"
 BEST_EFFORT_NICE = 19
 MAX_PROCESSES = 4096
 """Processes and threads of one workload: the guard against fork bombs."""
-
-_INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
-_INHERITED_BY_OTHERS = ("LANG", "LC_ALL", "TZ")
-_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 @dataclass(slots=True)
@@ -138,37 +133,6 @@ class Launcher:
             with suppress(OSError):  # Others of its runs are still there, or it is gone.
                 server.rmdir()
                 base.rmdir()
-
-
-def environment(workload: Workload) -> dict[str, str]:
-    """The program's whole environment: little of ours, all of the workload's, and its name.
-
-    ``InvalidInput``: there is no such user as it is to run as, or we may not become them.
-    """
-    return {
-        **environment_of(other_account(workload.run.user)),
-        **workload.run.env,
-        WORKLOAD_VARIABLE: workload.name,
-    }
-
-
-def environment_of(account: UserAccount | None) -> dict[str, str]:
-    """What programs of a user find before their own environment; ``None`` = the manager's user.
-
-    Of our PATH without our own virtual environment, whose Python would shadow the machine's.
-    """
-    names = _INHERITED if account is None else _INHERITED_BY_OTHERS
-    inherited = {name: os.environ[name] for name in names if name in os.environ}
-    if account is not None:
-        return {"PATH": _DEFAULT_PATH, **inherited, **account.environment}
-    folders = inherited.get("PATH", "").split(":")
-    kept = ":".join(folder for folder in folders if not _is_of_our_environment(folder))
-    return {**inherited, "PATH": kept or _DEFAULT_PATH}
-
-
-def _is_of_our_environment(folder: str) -> bool:
-    own = os.path.join(sys.prefix, "bin")  # noqa: PTH118 - as it stands in a PATH
-    return sys.prefix != sys.base_prefix and os.path.realpath(folder) == os.path.realpath(own)
 
 
 def limits(

@@ -16,15 +16,17 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk
 from wharfinger.engines.local import records
-from wharfinger.engines.local.machine import Launcher, environment
-from wharfinger.engines.local.records import End, StartRecord
+from wharfinger.engines.local.machine import Launcher
+from wharfinger.engines.local.records import StartRecord
 from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import InvalidInput, NotFound, OutOfSpace, WharfingerError
 from wharfinger.host.accounts import other_account
 from wharfinger.host.cgroups import Group
 from wharfinger.host.cgroups.limits import UNIFIED
+from wharfinger.host.environment import environment
 from wharfinger.host.processes import marker_of
+from wharfinger.host.reports import End
 from wharfinger.host.run_dir import read_output, read_run
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample

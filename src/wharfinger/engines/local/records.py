@@ -10,7 +10,6 @@ another program's.
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,14 +21,12 @@ import msgspec
 
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, encode_event
-from wharfinger.errors import InvalidInput, NotFound, OutOfSpace, StoreDamaged
-from wharfinger.host.run_dir import open_run_dir, read_text, write_synced
+from wharfinger.errors import NotFound, OutOfSpace, StoreDamaged
+from wharfinger.host.reports import End
+from wharfinger.host.run_dir import KEY, open_run_dir, read_text, write_synced
 from wharfinger.model.allocation import Placement
 
-_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 _UNFINISHED = ".new."
-
-End = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +49,6 @@ class EndRecord:
 
     started: ev.WorkloadStarted | None
     end: End
-
-
-def check_key(key: str) -> None:
-    """Raise ``InvalidInput`` for a key that can't be a file's name."""
-    if not _KEY.fullmatch(key):
-        raise InvalidInput(f"key {key[:40]!r}: use 1 to 200 of A-Z a-z 0-9 . _ -, not . or - first")
 
 
 def create_run(directory: Path, key: str, start: StartRecord) -> Path:
@@ -142,7 +133,7 @@ def list_keys(directory: Path) -> list[str]:
     for entry in sorted(directory.iterdir()):
         if entry.name.startswith(_UNFINISHED):
             shutil.rmtree(entry, ignore_errors=True)
-        elif _KEY.fullmatch(entry.name):
+        elif KEY.fullmatch(entry.name):
             keys.append(entry.name)
     return keys
 

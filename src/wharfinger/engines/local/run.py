@@ -14,10 +14,8 @@ from typing import TypeVar
 
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
-from wharfinger.engines.local import reports
 from wharfinger.engines.local.machine import groups_of, pace_of
 from wharfinger.engines.local.records import (
-    End,
     EndRecord,
     StartRecord,
     not_alive_grace_seconds,
@@ -27,6 +25,7 @@ from wharfinger.engines.local.records import (
 )
 from wharfinger.engines.local.watcher import Watcher
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace, WharfingerError
+from wharfinger.host import reports
 from wharfinger.host.cgroups import GroupUsage, Limits, ResizeRefused
 from wharfinger.host.processes import (
     ProcessIdentity,
@@ -37,6 +36,7 @@ from wharfinger.host.processes import (
     open_pidfd,
     send_signal,
 )
+from wharfinger.host.reports import End
 from wharfinger.host.run_dir import (
     Claim,
     RunRecord,

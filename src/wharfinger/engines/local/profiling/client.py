@@ -24,10 +24,11 @@ from wharfinger.engines.local.machine import Launcher
 from wharfinger.engines.local.measuring import LocalMonitor
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.session import EVERYWHERE
-from wharfinger.engines.local.records import check_key, list_keys
+from wharfinger.engines.local.records import list_keys
 from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Callback, Watcher
 from wharfinger.errors import InvalidInput
+from wharfinger.host.run_dir import check_key
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import (
     Performance,

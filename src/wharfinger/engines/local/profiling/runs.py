@@ -12,17 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from wharfinger.engines.local.checking import cannot_run
-from wharfinger.engines.local.machine import environment_of, limits
+from wharfinger.engines.local.machine import limits
 from wharfinger.engines.local.measuring import LOAD_ALLOCATION, cpu_file
 from wharfinger.engines.local.profiling.cleanup import clear_run
 from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
 from wharfinger.engines.local.records import StartRecord, create_run
-from wharfinger.engines.local.reports import describe_failed_start
 from wharfinger.engines.local.run import SupervisedTree
 from wharfinger.errors import EngineFault, OutOfSpace
 from wharfinger.host.accounts import UserAccount, other_account
 from wharfinger.host.cgroups import Group
+from wharfinger.host.environment import environment_of
 from wharfinger.host.processes import children_of, descendants, has_ended
+from wharfinger.host.reports import describe_failed_start
 from wharfinger.host.run_dir import ExitRecord, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
 from wharfinger.host.supervisor import Supervisor, request_stop

@@ -6,10 +6,11 @@ import signal
 from pathlib import Path
 
 from wharfinger.core import events as ev
-from wharfinger.engines.local.records import End
 from wharfinger.host.run_dir import ExitRecord
 from wharfinger.model.ends import CANNOT_RUN
 from wharfinger.model.workload import Run
+
+End = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
 
 STOPPED, NOT_ALIVE = "stopped", "not-alive"
 STOPPED_BEFORE_START = "stopped before it started"
