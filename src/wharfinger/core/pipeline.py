@@ -27,7 +27,7 @@ from wharfinger.core.pending import PendingActions
 from wharfinger.core.pools import place_within
 from wharfinger.core.queues import BlockedHead, entry_of
 from wharfinger.core.remedies import event_of
-from wharfinger.core.residency import is_stoppable, may_take
+from wharfinger.core.residency import is_stoppable, may_move, may_take
 from wharfinger.core.residents import ClusterResidents
 from wharfinger.core.reviews import due_reviews, verdict_on
 from wharfinger.core.seams import verdicts
@@ -760,7 +760,7 @@ class Core:
     def _may_preempt(self, record: WorkloadRecord, victim: WorkloadRecord) -> bool:
         """Whether the victim is stoppable, and would not be served first afterwards."""
         queues = self.policy.admission.queues
-        if victim.queue not in queues or not victim.workload.run.restartable:
+        if victim.queue not in queues or not may_move(victim.workload):
             return False
         first, second = ((queues.index(r.queue), entry_of(r)) for r in (record, victim))
         return first < second and is_stoppable(victim)
@@ -773,7 +773,8 @@ class Core:
 
     def _carry_out(self, now: float, remedy: Remedy) -> None:
         """Log a remedy; a core that only recommends logs a recommendation."""
-        event = event_of(remedy, self.state, recommends=self.recommends)
+        placement = self.policy.placement
+        event = event_of(remedy, self.state, placement, recommends=self.recommends)
         if event is not None:
             self._record(now, event)
 

@@ -54,9 +54,7 @@ class SimulatedCluster(SimulatedServers):
     def occupy(self, name: str, cpu_millicpus: int, memory_bytes: int) -> None:
         """From now on work of others holds this much of a server; what runs there goes on."""
         server = self.machines[name].server
-        held = replace(
-            server, others_cpu_millicpus=cpu_millicpus, others_memory_bytes=memory_bytes
-        )
+        held = replace(server, others_cpu_millicpus=cpu_millicpus, others_memory_bytes=memory_bytes)
         self.change_servers(held)
 
     def remove_server(self, name: str, reason: str = "it failed") -> None:
