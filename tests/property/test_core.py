@@ -20,6 +20,7 @@ from tests.support.drawn import (
     SERVERS,
     SPREADING,
     TARGETS,
+    USED_SERVERS,
     WORKLOADS,
     wanted_workload,
 )
@@ -43,6 +44,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import STALE_SECONDS, Quantity, Reading, Sample
+from wharfinger.model.platform import Server
 from wharfinger.model.profile import Entry, Estimate, Measurements
 from wharfinger.model.view import Capabilities
 from wharfinger.native import least_loaded
@@ -127,6 +129,11 @@ class AnyHistory(RuleBasedStateMachine):
     @rule(name=SERVERS, cpus=st.integers(0, 4), accepting=st.booleans())
     def server_reported(self, name: str, cpus: int, accepting: bool) -> None:
         self.cluster.tell(ev.ServerReported(server(name, cpus, accepting=accepting)))
+
+    @rule(servers=st.lists(USED_SERVERS, max_size=3))
+    def servers_reported(self, servers: list[Server]) -> None:
+        """Others take room and give it back, also what is ours, and labels change."""
+        self.cluster.tell(ev.ServersReported(tuple(servers)))
 
     @rule(name=SERVERS)
     def server_left(self, name: str) -> None:

@@ -768,7 +768,8 @@ class Core:
 
     def _carry_out(self, now: float, remedy: Remedy) -> None:
         """Log a remedy; a core that only recommends logs a recommendation."""
-        event = event_of(remedy, self.state, recommends=self.recommends)
+        placement = self.policy.placement
+        event = event_of(remedy, self.state, placement, recommends=self.recommends)
         if event is not None:
             self._record(now, event)
 

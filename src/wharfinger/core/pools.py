@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from wharfinger.core.memory_needs import told_of_memory
-from wharfinger.core.own_decisions import refused
+from wharfinger.core.own_decisions import refused, scale_not_kept
 from wharfinger.core.seams.admission import Servers
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.verdicts import PlacementVerdict
 from wharfinger.model.decisions import Place, ReasonCode, Refuse
 from wharfinger.model.view import Request, View
+from wharfinger.model.workload import Scale
 
 
 def place_within(
@@ -21,8 +22,16 @@ def place_within(
     (``waits-for-quality``); where none at all does, the verdict is the one on all. The record of a
     place tells where memory comes from that no user stated.
     """
-    found = _place_within(placement, request, view, allowed)
+    found, scale = _place_within(placement, request, view, allowed), request.workload.scale
+    if isinstance(found, Place) and not keeps_scale(placement, scale, len(found.placements)):
+        return Refuse(scale_not_kept(found.decision, placement, scale))
     return told_of_memory(found, request) if isinstance(found, Place) else found
+
+
+def keeps_scale(placement: PlacementPolicy, scale: Scale, servers: int) -> bool:
+    """Whether what a scale states holds on so many servers that a placement has named."""
+    states = scale.gang or scale.spread is not None
+    return servers < 2 or not states or getattr(placement, "keeps_scale", False)
 
 
 def _place_within(

@@ -1,6 +1,8 @@
 """What an adaptation's remedies are in the log; the pipeline logs them as they come."""
 
 from wharfinger.core import events as ev
+from wharfinger.core.own_decisions import scale_not_kept
+from wharfinger.core.pools import keeps_scale
 from wharfinger.core.seams.adaptation import (
     Migrate,
     PreemptFor,
@@ -12,16 +14,21 @@ from wharfinger.core.seams.adaptation import (
     Suspend,
     Unchanged,
 )
+from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.model.decisions import RECOMMENDS, recommended
 from wharfinger.model.workload import Adapt
 
 
-def event_of(remedy: Remedy, state: ManagerState, *, recommends: bool) -> ev.Event | None:
+def event_of(
+    remedy: Remedy, state: ManagerState, placement: PlacementPolicy, *, recommends: bool
+) -> ev.Event | None:
     """The event that carries a remedy out; ``None`` = it is known already, or not to be done.
 
     Of a core that only recommends it is a recommendation, and so where a manifest says it.
     """
+    if isinstance(remedy, Resize | Migrate):
+        remedy = _as_stated(remedy, state.workloads[remedy.name], placement)
     if not isinstance(remedy, Unchanged | Reclassify):
         adapt = _allowed(remedy, state)
         if adapt is Adapt.OFF:
@@ -52,6 +59,16 @@ def event_of(remedy: Remedy, state: ManagerState, *, recommends: bool) -> ev.Eve
             return ev.ReclassificationPlanned(name, decision, measurements)
         case RaiseSources(name, sources, tolerance, cause, decision, placements):
             return ev.ProbePlanned(name, decision, cause, sources, tolerance, placements)
+
+
+def _as_stated(
+    remedy: Resize | Migrate, record: WorkloadRecord, placement: PlacementPolicy
+) -> Remedy:
+    """The remedy, unless what the workload states of several servers would not hold with it."""
+    scale, count = record.workload.scale, len(remedy.placements)
+    if count <= len(record.placements) or keeps_scale(placement, scale, count):
+        return remedy
+    return Unchanged(remedy.name, scale_not_kept(remedy.decision, placement, scale))
 
 
 def _allowed(remedy: Remedy, state: ManagerState) -> Adapt:

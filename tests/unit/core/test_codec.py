@@ -1,5 +1,6 @@
 """What goes into the log comes out of it the same."""
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -91,6 +92,9 @@ SERVER = Server(
     "z",
     False,
     (Condition(ConditionKind.NO_CPU_QUOTA, "no cpu controller"),),
+    500,
+    2**20,
+    {"gpu": "a100"},
 )
 SETTING = Setting("fast", Configuration(1000, 2**30, parameters=(("heap", "1Gi"),)), 2)
 PROFILING = ProfilingPlan(
@@ -134,6 +138,7 @@ CLASSIFICATION = Classification(
 
 EXAMPLES: tuple[ev.Event, ...] = (
     ev.ServerReported(SERVER),
+    ev.ServersReported((SERVER, replace(SERVER, name="t", accepting=True))),
     ev.ServerLeft("s", "unplugged"),
     ev.EngineSynced(("k",), ("s",)),
     ev.StartAccepted("k"),

@@ -412,7 +412,6 @@ class ByTarget:
             and not neighbor.revoking
             and not neighbor.reclassifying
             and not neighbor.workload.best_effort
-            and not neighbor.workload.scale.stateful
             and neighbor.workload.adapt is Adapt.AUTO
             and len(neighbor.placements) == 1
             and not is_violated(neighbor)
@@ -448,6 +447,7 @@ def _may_move_first(record: WorkloadRecord) -> bool:
         and record.phase is Phase.RUNNING
         and not record.revoking
         and workload.run.restartable
+        and not workload.scale.stateful
         and workload.adapt is not Adapt.OFF
     )
 

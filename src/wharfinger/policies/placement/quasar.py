@@ -226,6 +226,7 @@ class Quasar(ByReservation):
 
     name = "quasar"
     follows_targets = True
+    keeps_scale = True
 
     def __init__(self, settings: QuasarSettings | None = None) -> None:
         self.settings: QuasarSettings = settings or QuasarSettings()
