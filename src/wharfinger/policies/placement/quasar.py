@@ -304,7 +304,8 @@ class Quasar(ByReservation):
         outs, sizing = scale_out(request.workload, request.classification, view.capabilities), None
         if not best_effort:
             most_out = max(outs.values(), key=attrgetter("mean"))
-            sizing = size(request, view, contention, self.settings.sizing, most_out)
+            settings = self.settings.sizing.on_engine(view.capabilities)
+            sizing = size(request, view, contention, settings, most_out)
         need = np.full(len(view.names), reserved.cpu_millicpus, dtype=np.int64)
         if sizing is not None:
             need = sizing.cpu_millicpus
@@ -502,7 +503,7 @@ class Quasar(ByReservation):
     def _numbers(self, allocation: Allocation, options: ServerOptions) -> dict[str, float]:
         numbers = needed(allocation)
         if options.sizing is not None:
-            numbers["confidence"] = self._confidence
+            numbers["confidence"] = options.sizing.confidence
             numbers["waited_seconds"] = options.request.waited_seconds
         return numbers
 
@@ -518,7 +519,7 @@ class Quasar(ByReservation):
         cpu = f"{cpu_number(int(options.need[row]))} CPU"
         if sizing is None:
             return f"no prediction: its reservation of {cpu}, on {name}{harm}"
-        sure = f"{self._confidence:.0%}"
+        sure = f"{sizing.confidence:.0%}"
         if sizing.reached[row]:
             return (
                 f"{cpu} on {name} reaches the target with {sure} confidence; less would not{harm}"

@@ -5,7 +5,7 @@
 
 from dataclasses import replace
 from functools import cached_property
-from math import inf
+from math import inf, log1p
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
@@ -189,18 +189,37 @@ class SimulatedCluster(SimulatedServers):
             return
         if account.first_run_at is None:
             account.first_run_at = self.now
-        elif not self.costs.keeps_work:
+        elif not (self.costs.keeps_work or account.warned):
             account.restart()
+        account.warned = False
         run.phase = sum(phase.from_work <= account.done for phase in run.job.phases)
         run.state, run.since = State.RUNNING, self.now
         self._set_load((run, self.now - account.submitted_at))
         run.started = ev.WorkloadStarted(run.key, f"{self.name} {run.key}")
         self.tell(run.started)
         self._begin_probing(run)
+        self._expect_eviction(run)
         if run.job.load is not None and run.job.lifetime_seconds < inf:
             ends_at = max(self.now, account.submitted_at + run.job.lifetime_seconds)
             run.handle = self.loop.schedule(ends_at, self._complete, run, ENDS)
         self.settle_in(run, run.placements)
+
+    def _expect_eviction(self, run: SimulatedRun) -> None:
+        if self.evictions is not None:
+            draw = self.streams.uniform("eviction", run.job.name, run.account.starts)
+            seconds = -self.evictions.every_seconds * log1p(-draw)
+            run.eviction = self.loop.schedule(self.now + seconds, self._warn, run)
+
+    def _warn(self, run: SimulatedRun) -> None:
+        """It will be taken off; one that is told so before keeps what it does."""
+        assert self.evictions is not None
+        notice = self.evictions.notice_seconds
+        run.account.warned = notice > 0
+        run.eviction = self.loop.schedule(self.now + notice, self._take_off, run, ENDS)
+
+    def _take_off(self, run: SimulatedRun) -> None:
+        run.eviction = 0
+        self.evict(run.key)
 
     def _begin_probing(self, run: SimulatedRun) -> None:
         job, command = run.job, run.job.workload.run

@@ -27,6 +27,7 @@ from wharfinger.simulator.cluster.runs import (
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.jobs import Job
+from wharfinger.simulator.scenario.others import Evictions
 from wharfinger.simulator.scenario.setup import Costs, Faults, Measuring
 from wharfinger.simulator.truth.ground_truth import GroundTruth
 
@@ -50,11 +51,13 @@ class SimulatedServers:
         faults: Faults | None = None,
         measuring: Measuring | None = None,
         capabilities: Capabilities | None = None,
+        evictions: Evictions | None = None,
     ) -> None:
         self.loop = loop
         self.truth = truth
         self.costs = costs or Costs()
         self.faults = faults or Faults()
+        self.evictions = evictions
         self.streams = streams or Streams(0)
         able = Capabilities(measures=True, profiles=True, probes=True, probes_running=True)
         self.capabilities = capabilities or able
@@ -192,6 +195,8 @@ class SimulatedServers:
             return
         run.settle(self.now)
         self._cancel_end(run)
+        if run.eviction:
+            self.loop.cancel(run.eviction)
         self.ledger.present -= 1
         run.state = State.ENDED
         self.leave(run)

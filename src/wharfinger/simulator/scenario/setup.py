@@ -11,6 +11,7 @@ from wharfinger.manifest.kinds import BOOLEAN, DURATION, NAME, TIME
 from wharfinger.manifest.sections import section
 from wharfinger.model.platform import Server
 from wharfinger.simulator.scenario.jobs import Job
+from wharfinger.simulator.scenario.others import Evictions, ForeignJob
 from wharfinger.simulator.scenario.scenario_kinds import FRACTION, SIGMA
 from wharfinger.simulator.truth.ground_truth import GroundTruth
 
@@ -138,6 +139,7 @@ class Setup:
         jobs: In order of arrival.
         training: Applications that were profiled exhaustively before, for policies that classify.
         needs: Of the physics: by application, usable thousandths of a CPU on a server, and bytes.
+        others: Jobs of others on the same servers, in order of time.
     """
 
     name: str
@@ -153,3 +155,5 @@ class Setup:
     max_servers: int = 8
     notes: tuple[str, ...] = ()
     needs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    others: tuple[ForeignJob, ...] = ()
+    evictions: Evictions | None = None
