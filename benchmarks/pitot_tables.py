@@ -42,7 +42,7 @@ SERVERS
   workloads: 300
   arrivals: {pattern: poisson, load: 0.5}
   targets: {of: random-platform, share: 0.9, kind: rate}
-  fractionalCpu: false
+  engine: {fractionalCpu: false}
   maxServers: 1
 """
 """As ``measured:DIR`` has it without a scenario, with a server of each of the many platforms."""

@@ -63,12 +63,14 @@ def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> En
 
 
 def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
-    able = Capabilities(max_servers_per_workload=2)
+    able = Capabilities(max_servers_per_workload=2, evicts=True)
     cluster = MemoryCluster(map(make_server, "ab"), capabilities=able)
     return EngineHarness(
         directory,
         lambda _state: wrap(lambda: MemoryEngine(cluster)),
         MemoryPrograms(cluster),
+        evict=cluster.evict,
+        lose_server=cluster.lose_part,
     )
 
 
@@ -140,7 +142,9 @@ class SimulatedPrograms:
 
 def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
     at_once = Costs(0.0, 0.0, 0.0, 0.0, 0.0)
-    able = Capabilities(4, measures=True, profiles=True, probes=True, probes_running=True)
+    able = Capabilities(
+        4, measures=True, profiles=True, probes=True, probes_running=True, evicts=True
+    )
     cluster = SimulatedCluster(
         EventLoop(), Undisturbed(), [make_server("a")], costs=at_once, capabilities=able
     )
@@ -162,6 +166,8 @@ def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         lambda _engine: remove_servers(),
         deadline_seconds=5.0,
         occupy=lambda _engine, cpu, memory: cluster.occupy("a", cpu, memory),
+        evict=cluster.evict,
+        lose_server=cluster.lose_part,
     )
 
 

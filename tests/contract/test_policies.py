@@ -1,6 +1,7 @@
 """Every policy and admission in the registries keeps what the core relies on."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -69,3 +70,11 @@ class Fickle(LeastLoaded):
 def test_what_breaks_a_promise_is_found(policy: LeastLoaded, complaint: str) -> None:
     with pytest.raises(AssertionError, match=complaint):
         check_policy(policy)
+
+
+def test_every_policy_that_claims_to_do_no_harm_is_held_to_it() -> None:
+    claiming = {name for name, bundle in POLICIES.items() if bundle.does_no_harm}
+    ending = "_does_no_harm.py"
+    files = [file.name for file in Path(__file__).parent.glob(f"test_*{ending}")]
+    named = {file.removeprefix("test_").removesuffix(ending) for file in files}
+    assert {name.replace("_", "-") for name in named} == claiming

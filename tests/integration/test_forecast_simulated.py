@@ -34,7 +34,7 @@ spec:
   arrivals: {pattern: regular, every: 20s}
   targets: {of: best, share: 100%, kind: rate}
   training: 30%
-  fractionalCpu: false
+  engine: {fractionalCpu: false}
 """
 
 

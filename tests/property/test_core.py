@@ -240,7 +240,7 @@ class AnyHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.asked)
     @rule(
         data=st.data(),
-        kind=st.integers(0, 12),
+        kind=st.integers(0, 16),
         code=st.sampled_from([0, 1, None]),
         measured=MEASURED,
         known=CLASSIFIED,
@@ -249,6 +249,7 @@ class AnyHistory(RuleBasedStateMachine):
         action = data.draw(st.sampled_from(self.cluster.asked[-20:]))
         key = action.key
         planned = action.placements if isinstance(action, act.ResizeAllocation) else None
+        given = getattr(action, "placements", ())
         event = [
             ev.StartAccepted(key),
             ev.WorkloadStarted(key, "pid 1"),
@@ -263,6 +264,10 @@ class AnyHistory(RuleBasedStateMachine):
             ev.ClassificationFailed(key, "no estimator"),
             ev.ReadinessChanged(key, ready=True),
             ev.ReadinessChanged(key, ready=False, reason="no answer"),
+            ev.WorkloadEvicted(key, "node-failure: it is down"),
+            ev.WorkloadEvicted(key, "preempted"),
+            ev.PlacementsLost(key, given[:1], "drained"),
+            ev.PlacementsLost(key, given[1:], "node-failure"),
         ][kind]
         self.cluster.tell(event)
 

@@ -13,7 +13,7 @@ from wharfinger.simulator.scenario.distributions import Distribution, Shape
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
 from wharfinger.simulator.scenario.population import apportion, class_counts
 from wharfinger.simulator.scenario.scenario_types import PopulationClass, Scenario, ServerGroup
-from wharfinger.simulator.scenario.setup import Faults
+from wharfinger.simulator.scenario.setup import EngineAbility, Faults
 from wharfinger.simulator.scenario.targets import Reservations, Share, TargetKind, TargetOf, Targets
 
 SECONDS = st.floats(1.0, 10_000.0)
@@ -102,7 +102,7 @@ def scenarios(draw: st.DrawFn) -> Scenario:
         reservations=draw(st.none() | st.just(Reservations())),
         training=draw(FRACTION),
         faults=Faults(mtbf_seconds=draw(st.none() | st.floats(1e4, 1e6))),
-        fractional_cpu=draw(st.booleans()),
+        engine=draw(st.builds(EngineAbility, st.booleans(), st.booleans(), st.booleans())),
     )
 
 
@@ -138,7 +138,7 @@ def _check(setup, job) -> None:
         assert all(value > 0 for value in stated[:2] if value is not None)
     for asked in (job.workload.reservation, job.stated):
         assert asked is None or (asked.cpu_millicpus > 0 and asked.memory_bytes > 0)
-    if not setup.fractional_cpu:
+    if not setup.engine.fractional_cpu:
         assert job.workload.reservation.cpu_millicpus % 1000 == 0
 
 

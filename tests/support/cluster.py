@@ -197,7 +197,7 @@ class Cluster:
             for placement in record.copied:
                 copies[placement.server] += 1
             own = held(record) if record.on_server else ()
-            for placement in (*own, *record.copied, *record.recommended):
+            for placement in (*own, *record.copied, *record.recommended, *record.reserved):
                 cpu[placement.server] += placement.allocation.cpu_millicpus
                 memory[placement.server] += placement.allocation.memory_bytes
                 residents[placement.server] += 1

@@ -25,7 +25,16 @@ AT_ONCE = 2
 NAMES = st.sampled_from([f"w{i}" for i in range(12)])
 ANY_NAMES = st.sampled_from([*(f"w{i}" for i in range(8)), *MEMBERS])
 SERVERS = st.sampled_from(["a", "b", "c"])
-POLICIES = ["quasar", "feedback", "least-loaded", "round-robin", "random", "sparrow"]
+POLICIES = [
+    "quasar",
+    "feedback",
+    "least-loaded",
+    "round-robin",
+    "random",
+    "sparrow",
+    "preempting",
+    "backfill",
+]
 SPREADING = ["autoscale", "spreading-by-load", "spreading-by-pace"]
 TARGETS = [None, Target(rate_per_second=100.0), Target(completion_seconds=300.0)]
 ABLE = st.builds(

@@ -35,7 +35,7 @@ spec:
   workloads: 60
   arrivals: {pattern: poisson, load: 0.4}
   targets: {of: random-platform, share: 90%, kind: rate}
-  fractionalCpu: false
+  engine: {fractionalCpu: false}
   maxServers: 1
 """
 

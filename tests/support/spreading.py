@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from tests.contract.plugins.preempting import Preempting
 from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.estimation import ProfilingPlanner
 from wharfinger.core.seams.policy import Policy
@@ -89,6 +90,7 @@ def _most(request: Request, view: View) -> int:
 
 
 EXTRA = {
+    Preempting.name: Bundle(Part(Preempting)),
     "spreading-by-load": Bundle(
         Part(lambda: Spreading(follows_load=True)), adaptation="by-load", needs_measurements=True
     ),
@@ -96,7 +98,7 @@ EXTRA = {
         Part(lambda: Spreading(follows_load=False)), needs_measurements=True
     ),
 }
-SPREADING = tuple(EXTRA)
+SPREADING = tuple(name for name in EXTRA if name.startswith("spreading"))
 
 
 def policy_named(

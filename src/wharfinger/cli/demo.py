@@ -7,12 +7,16 @@ import sys
 import tempfile
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import NOT_AS_EXPECTED, OK
 from wharfinger.cli.options import add_option, add_output
 from wharfinger.cli.progress import ended_in_order
 from wharfinger.cli.readers import seconds
-from wharfinger.errors import InvalidInput
+from wharfinger.errors import InvalidInput, Unavailable
+
+if TYPE_CHECKING:
+    from wharfinger.demo.stage import Stage
 
 MIN_SECONDS = 15.0
 ENOUGH = 0.8
@@ -22,6 +26,11 @@ ENOUGH = 0.8
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     add = partial(add_option, parser)
+    add(
+        "--engine NAME",
+        "local: this machine; slurm: a Slurm cluster of six nodes, made here",
+        "local",
+    )
     add("--policy NAME", "of the first run", "quasar")
     add("--seed N", "of what users would reserve", "0", int)
     add("--seconds DURATION", "length of each of the two runs", "110s", seconds)
@@ -43,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.seconds < MIN_SECONDS:
         length = f"{arguments.seconds:g} s is too short"
         raise InvalidInput(f"--seconds: {length}; give at least {MIN_SECONDS:g} s")
+    stage = _stage(arguments)
     wants_text = arguments.output == "table"
     # With JSON in a pipe nothing else is wanted; on a terminal progress helps.
     stream = sys.stderr if wants_text or sys.stderr.isatty() else None
@@ -52,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         with ended_in_order(), DemoProgress(stream) as progress:
             result = Demo(
                 directory,
-                Client,
+                stage,
                 progress.tell,
                 progress.show,
                 policy=arguments.policy,
@@ -77,3 +87,23 @@ def run(arguments: argparse.Namespace) -> int:
             file=sys.stdout if wants_text else sys.stderr,
         )
     return OK if result["targets_met"] >= ENOUGH * result["targets"] else NOT_AS_EXPECTED
+
+
+def _stage(arguments: argparse.Namespace) -> "Stage":
+    """What it runs on; refused here where this machine does not have it."""
+    from wharfinger.cli.client import Client  # noqa: PLC0415 - as in run
+
+    if arguments.engine == "local":
+        from wharfinger.demo.stage import LocalStage  # noqa: PLC0415 - as in run
+
+        return LocalStage(Client)
+    if arguments.engine != "slurm":
+        raise InvalidInput(f"--engine: {arguments.engine!r} is not local or slurm")
+    from wharfinger.demo.slurm.cluster import missing_slurm  # noqa: PLC0415 - as in run
+    from wharfinger.demo.slurm.stage import SlurmStage  # noqa: PLC0415 - as in run
+
+    if arguments.keep:
+        raise InvalidInput("--keep: the Slurm cluster ends with the demo; leave it out")
+    if missing := missing_slurm():
+        raise Unavailable(f"--engine slurm: Slurm is not installed; do so by: {missing}")
+    return SlurmStage(Client)

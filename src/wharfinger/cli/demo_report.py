@@ -9,7 +9,7 @@ from wharfinger.cli.output import Column, column, table
 from wharfinger.demo.reservations import MAX_OVER, MIN_OVER, UNDER, with_room
 from wharfinger.demo.timeline import Row
 from wharfinger.demo.verdict import HELD_SHARE, SETTLE_SECONDS
-from wharfinger.demo.workloads import BASELINE, SERVICES, TARGETED, TOLERANCE
+from wharfinger.demo.workloads import SERVICES, TARGETED, TOLERANCE
 
 NOTABLE_SECONDS = 2.0
 NOTABLE_SHARE = 0.03
@@ -18,16 +18,21 @@ NOTABLE_SHARE = 0.03
 def as_text(result: Row) -> str:
     """The tables and conclusions."""
     baseline = result["baseline"]
-    about = "" if result["policy"] == BASELINE else ", the policy that sizes by targets"
+    about = "" if result["policy"] == baseline["policy"] else ", the policy that sizes by targets"
     adjusted: Column = ("ADJUSTED AT", lambda row: _adjusted_at(row, result))
     notes = ["What could not be shown here:", *result["notes"]] if result["notes"] else []
     parts = [
         f"Under {result['policy']}{about}:",
         table(_targeted(result), [*_MAIN, adjusted]),
         _adjustments(result),
-        f"The same workloads under {BASELINE}, with what users would reserve:",
+        f"The same workloads under {baseline['policy']}, with what users would reserve:",
         table(_targeted(baseline), _BASELINE),
-        "\n".join([_totals(result), _totals(baseline), *_comparison(result, baseline)]),
+        "\n".join(
+            (
+                *(_totals(run, len(baseline["policy"])) for run in (result, baseline)),
+                *_comparison(result, baseline),
+            )
+        ),
         _definitions(_targeted(result)),
         "\n  - ".join(notes),
         *(f"Performance and CPU over time: {file}" for file in result["files"]),
@@ -103,9 +108,9 @@ def _adjustments(run: Row) -> str:
     return "\n  ".join(["Adjusted while it ran:", *lines])
 
 
-def _totals(run: Row) -> str:
+def _totals(run: Row, width: int) -> str:
     text = (
-        f"{run['policy']:<{len(BASELINE)}}  {run['targets_met']} of {run['targets']} targets met; "
+        f"{run['policy']:<{width}}  {run['targets_met']} of {run['targets']} targets met; "
         f"{_percent(run['utilization'])} of {run['cpus']:g} CPUs used by workloads, "
         f"{_percent(run['targeted_utilization'])} by those with targets"
     )
@@ -119,7 +124,7 @@ def _comparison(main: Row, baseline: Row) -> Iterator[str]:
     """In what the baseline was better, and who waited although there was room."""
     waits = {row["name"]: _waited(row) for row in _targeted(baseline)}
     stated = {row["name"]: row["reserved_cpus"] for row in _targeted(baseline)}
-    servers = max(1, round(baseline["cpus"]))
+    servers = baseline["servers"]
     fitting = with_room(stated, servers, baseline["cpus"] / servers)
     if waiting := [name for name in fitting if _is_sooner(0.0, waits[name])]:
         yield (
@@ -129,9 +134,9 @@ def _comparison(main: Row, baseline: Row) -> Iterator[str]:
     pairs = zip(main["workloads"], baseline["workloads"], strict=True)
     better = [line for mine, theirs in pairs for line in _where_better(mine, theirs)]
     if better:
-        yield "\n  - ".join([f"Where {BASELINE} did better:", *better])
+        yield "\n  - ".join([f"Where {baseline['policy']} did better:", *better])
     else:
-        yield f"{BASELINE} did better nowhere in this run."
+        yield f"{baseline['policy']} did better nowhere in this run."
 
 
 def _where_better(mine: Row, theirs: Row) -> Iterator[str]:

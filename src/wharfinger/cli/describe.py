@@ -107,6 +107,11 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
         ("Prediction", targets.against_prediction(workload) or "not checked yet"),
         *([("Forecast", load)] if (load := targets.forecast(workload)) else []),
         ("Suspended", f"{workload['suspensions']}x"),
+        *[
+            (head, f"{workload[key]}x")
+            for head, key in (("Preempted", "preemptions"), ("Evicted", "evictions"))
+            if workload[key]
+        ],
         ("Measured", targets.measured(workload["measured"])),
         *_cells(workload, "PRIORITY", "QUEUE", "LABELS", "SUBMITTED"),
         ("Started", fmt.clock(workload["started_at"])),

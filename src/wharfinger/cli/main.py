@@ -45,6 +45,7 @@ COMMANDS = {
     "drain": "cordon servers, and migrate what is restartable away",
     "uncordon": "place new work on servers again",
     "context": "list, choose or change the managers that are known by name",
+    "slurm": "hand jobs with targets to Slurm, for a manager to place",
     "ibench": "list, run or validate the sources of interference",
     "schema": "print the JSON Schema of the manifest",
     "completion": "print a completion script for a shell",

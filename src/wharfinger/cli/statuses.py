@@ -30,6 +30,8 @@ _WAITS = {
     "array-limit": "its array's limit",
     "recommended": "recommended only",
     "probes-busy": "profiling busy",
+    **dict.fromkeys(("node-failure", "preempted", "requeued", "drained"), "evicted"),
+    "preempted-for-target": "stopped for a neighbor",
 }
 """Reasons that say more in other words than their own."""
 

@@ -30,9 +30,9 @@ _MEASUREMENTS = frozenset({"ServerMeasured", "TargetsTracked"})
 _MECHANICS = _MEASUREMENTS | {"TimePassed", "PolicyNoted", "StartAccepted", "WorkloadReviewed"}
 """For level debug; the measurements, which come every few seconds, at a bounded rate."""
 _WARNINGS = frozenset({
-    "AcquisitionFailed", "ClassificationFailed", "HistoryLost", "ProfilingFailed", "ResizeFailed",
-    "ServerLeft", "StartFailed", "TimeLimitReached", "TrackingLost", "WorkloadRejected",
-    "WorkloadVanished",
+    "AcquisitionFailed", "ClassificationFailed", "HistoryLost", "PlacementsLost",
+    "ProfilingFailed", "ResizeFailed", "ServerLeft", "StartFailed", "TimeLimitReached",
+    "TrackingLost", "WorkloadEvicted", "WorkloadRejected", "WorkloadVanished",
 })  # fmt: skip
 MEASUREMENT_SECONDS = 10.0
 WAIT_SECONDS = 30.0

@@ -38,7 +38,8 @@ class Backfilling:
         waits_for_own = refusal.decision.reason is ReasonCode.WAITS_FOR_QUALITY
         if not self._policy.admission.backfill or waits_for_own:
             return None
-        return BlockedHead(self._residents.request(record, now), refusal.cpu_needed)
+        request = self._residents.request(record, now)
+        return BlockedHead(request, refusal.cpu_needed, refusal.servers_needed)
 
     def expected(self, now: float, head: BlockedHead | None, decision: Decision) -> Decision:
         """The refusal of a head, with when and where it should start."""
@@ -59,7 +60,7 @@ class Backfilling:
         verdict = place(frozenset())
         kept = self._keep_room(now, head) if isinstance(verdict, Place) else None
         if isinstance(verdict, Place) and kept is not None and _delays(now, record, verdict, kept):
-            other = place(frozenset({kept.row}))
+            other = place(kept.rows)
             if not isinstance(other, Place) or _delays(now, record, other, kept):
                 return Refuse(_would_delay(verdict.decision, head.name, kept.when(now)))
             verdict = other
@@ -85,7 +86,7 @@ class Backfilling:
         kept = [room for head in there if (room := self._keep_room(now, head))]
         profiling: Profiling | None = planned if len(there) == len(heads) else None
         if profiling is not None and _copy_delays(profiling.plan, kept, now):
-            avoided = request.excluded.union(room.row for room in kept)
+            avoided = request.excluded.union(*(room.rows for room in kept))
             assert self._policy.estimation is not None
             elsewhere = replace(request, excluded=avoided)
             view = self._residents.view(record.workload)

@@ -37,6 +37,7 @@ class ClusterState:
         arriving: Stopped to be migrated, and now to be started where room is held for them.
         resize_wanted: On servers, with an allocation that differs from their reservation.
         recommended: They wait, and hold room where they would be placed.
+        reserved: They wait, and hold room that others have left, or are to leave, for them.
         touched: Changed since the pending actions were derived last; names, in order.
         dropped_keys: Keys that no record has any more; the engine may forget them.
         questions: By the question's key, names of the workloads that deciders are asked about.
@@ -63,6 +64,7 @@ class ClusterState:
         self.arriving: dict[str, None] = {}
         self.questions: dict[str, str] = {}
         self.recommended: dict[str, None] = {}
+        self.reserved: dict[str, None] = {}
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.reviews = Deadlines()
@@ -189,13 +191,14 @@ class ClusterState:
             end_copies(self, record, time)
         elif source is Phase.SUSPENDED:
             self.suspended.pop(record.name)
-        elif source is Phase.MIGRATING:
-            self.residency.has_left(record)
         elif source is Phase.RUNNING and record.probe is not None:
             end_probe(self, record, time)
         if source in ON_SERVER and target not in ON_SERVER:
             self.residency.neighbors_change(record, time)
+            freed = held(record) if record.preempted_for else ()
             self.residency.release(record)
+            if record.preempted_for:
+                self._make_over(record, freed)
             has_run = source is not Phase.PLACED and source is not Phase.STARTING
             self.state.account(record.queue).end(record.name, time, has_run=has_run)
             record.reclassifying, record.ready_at = False, None
@@ -207,6 +210,14 @@ class ClusterState:
             self.review_at(record, None)
         if record.question:
             self.drop_question(record)
+
+    def _make_over(self, record: WorkloadRecord, freed: tuple[Placement, ...]) -> None:
+        """It has left for another's sake, which gets the room before all others."""
+        waiting = self.state.workloads.get(record.preempted_for)
+        self.residency.has_left(record)
+        if waiting is not None and waiting.phase is Phase.QUEUED and not waiting.paused:
+            there = tuple(p for p in freed if p.server in self.state.servers)
+            reserve(self, waiting, (*waiting.reserved, *there))
 
     # --- reviews, deciders, queues -----------------------------------------------------------
 
@@ -274,12 +285,15 @@ class ClusterState:
         record.retry_at = None
         if record.phase is Phase.QUEUED:
             recommend(self, record, ())
+            reserve(self, record, ())
             self.queues.leave(record)
             self.queues.room_changed = True  # the next one may be first now
 
     def want_resize(self, record: WorkloadRecord, *, wanted: bool) -> None:
         """Set whether its allocation should follow its reservation."""
         record.resize_wanted = wanted
+        if not wanted:
+            record.lost = ()
         if wanted:
             self.resize_wanted[record.name] = None
         else:
@@ -313,6 +327,8 @@ class ClusterState:
             self.enqueue(record)
             held, record.recommended = record.recommended, ()
             recommend(self, record, held)
+            held, record.reserved = record.reserved, ()
+            reserve(self, record, held)
             if record.planned:
                 self.arriving[record.name] = None
             if record.question:
@@ -351,6 +367,20 @@ def recommend(
     cluster.recommended.pop(record.name, None)
     if placements:
         cluster.recommended[record.name] = None
+        cluster.residency.columns.hold(placements)
+
+
+def reserve(
+    cluster: ClusterState, record: WorkloadRecord, placements: tuple[Placement, ...]
+) -> None:
+    """Hold room that others leave for it; none = no longer."""
+    if record.reserved:
+        cluster.residency.columns.hold(record.reserved, sign=-1)
+        cluster.queues.free(record.reserved)
+    record.reserved = placements
+    cluster.reserved.pop(record.name, None)
+    if placements:
+        cluster.reserved[record.name] = None
         cluster.residency.columns.hold(placements)
 
 

@@ -30,9 +30,6 @@ class Freed(NamedTuple):
     memory_bytes: int
 
 
-NEVER = Freed(inf, 0, 0)
-
-
 @dataclass(frozen=True, slots=True)
 class _ServerEnds:
     """By rising ends, without those that are unknown; it holds from ``since`` to ``until``."""

@@ -118,6 +118,30 @@ class WorkloadVanished:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadEvicted:
+    """The engine took it off its servers; nothing runs, nor ever will, under its key.
+
+    What has become of the servers is reported before. ``reason`` begins with one of
+    ``model.ends.EVICTIONS``; after a colon it may say more.
+    """
+
+    key: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementsLost:
+    """It is gone from these of its servers, and runs on on the others; told in order with resizes.
+
+    Where it runs on none of them it is evicted.
+    """
+
+    key: str
+    placements: tuple[Placement, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationResized:
     """A running workload now has these allocations."""
 
@@ -512,11 +536,15 @@ class WorkloadMigrated:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPreempted:
-    """It is stopped for the sake of another workload, and returns to its queue."""
+    """It is stopped for the sake of another workload, and returns to its queue.
+
+    There it is not tried before ``until``.
+    """
 
     name: str
     preempted_for: str
     decision: Decision
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -613,6 +641,8 @@ Report = (
     | StartFailed
     | WorkloadFinished
     | WorkloadVanished
+    | WorkloadEvicted
+    | PlacementsLost
     | AllocationResized
     | ResizeFailed
     | ReadinessChanged

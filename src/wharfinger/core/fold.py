@@ -15,6 +15,15 @@ from wharfinger.core.cluster_state import (
     begin_copies,
     end_copies,
     recommend,
+    reserve,
+)
+from wharfinger.core.fold_evictions import (
+    EVICTIONS,
+    count_adjustment,
+    keep_adjustment,
+    relieve,
+    review_servers,
+    track_again,
 )
 from wharfinger.core.fold_probes import PROBES
 from wharfinger.core.fold_runs import RUNS, goes_on, pause_if_running
@@ -25,15 +34,12 @@ from wharfinger.core.load_history import LoadHistory
 from wharfinger.core.memory_needs import see_kill, see_peak
 from wharfinger.core.reviews import AFTER_CHANGE
 from wharfinger.core.state import (
-    ADJUSTMENTS_KEPT,
-    Adjustment,
     AdjustmentKind,
     WorkloadRecord,
     held,
 )
 from wharfinger.core.tracking import DemandTracking, LevelChange, LevelTracking, Tracked
 from wharfinger.core.triggers import answers_resize
-from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.memory_needs import MemorySource
 from wharfinger.model.pairs import PairProfile
@@ -42,7 +48,8 @@ from wharfinger.model.profile import Measurements
 from wharfinger.model.queue_accounts import DEMAND
 from wharfinger.model.workload import Target
 
-MINUTE_SECONDS = 60.0
+_ELSEWHERE = (AdjustmentKind.MIGRATED, AdjustmentKind.EVICTED)
+"""After these it is placed on other servers."""
 
 
 def apply(cluster: ClusterState, time: float, event: ev.Event) -> None:
@@ -251,8 +258,12 @@ def _deferred(cluster: ClusterState, time: float, event: ev.WorkloadDeferred) ->
     if record.phase is Phase.QUEUED:
         record.planned = ()  # It is migrated nowhere: it waits as others do.
         cluster.arriving.pop(record.name, None)
-    if event.placements or record.recommended:
-        recommend(cluster, record, event.placements)
+    if event.decision.reason is ReasonCode.PREEMPTING:
+        reserve(cluster, record, (*record.reserved, *event.placements))
+    else:
+        if event.placements or record.recommended:
+            recommend(cluster, record, event.placements)
+        reserve(cluster, record, ())  # It waits as others do.
     if event.until is not None:
         cluster.wait_until(record, event.until)
     elif record.phase is Phase.ADMITTED and record.deferral is not ReasonCode.DEPENDENCY:
@@ -268,7 +279,7 @@ def _placed(cluster: ClusterState, time: float, event: ev.WorkloadPlaced) -> Non
     record.predicted = event.decision.predicted
     cluster.state.searches.add(event.decision.numbers)
     cluster.state.account(record.queue).place(record.name, time)
-    if record.adjustments and record.adjustments[-1].kind is AdjustmentKind.MIGRATED:
+    if record.adjustments and record.adjustments[-1].kind in _ELSEWHERE:
         record.adjustments[-1] = replace(record.adjustments[-1], after=record.placements)
     cluster.residency.settle_in(record)
     cluster.residency.neighbors_change(record, time)
@@ -276,28 +287,22 @@ def _placed(cluster: ClusterState, time: float, event: ev.WorkloadPlaced) -> Non
 
 def _allocation_planned(cluster: ClusterState, time: float, event: ev.AllocationPlanned) -> None:
     record = cluster.decided(time, event.name, event.decision, Trigger.ADJUST)
-    _keep(cluster, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
+    keep_adjustment(cluster, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
     goes_on(record)
     cluster.want_resize(record, wanted=False)
     # Measurements so far were under the old allocation.
-    _track_again(record, time)
+    track_again(record, time)
     record.predicted = event.decision.predicted
-    _adjusted(cluster, time)
+    count_adjustment(cluster, time)
     cluster.residency.resize(record, event.placements)
-    _review(cluster, record)
-
-
-def _review(cluster: ClusterState, record: WorkloadRecord) -> None:
-    """What is predicted of it has changed: so may what its servers can take."""
-    for placement in held(record):
-        cluster.residency.review(placement.server)
+    review_servers(cluster, record)
 
 
 def _reclassification_planned(
     cluster: ClusterState, time: float, event: ev.ReclassificationPlanned
 ) -> None:
     record = cluster.decided(time, event.name, event.decision)
-    _keep(cluster, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
+    keep_adjustment(cluster, time, record, AdjustmentKind.RECLASSIFIED, event.decision)
     if event.measurements is not None:
         record.measurements = event.measurements
         cluster.followups.changed(record)
@@ -307,18 +312,19 @@ def _reclassification_planned(
 
 def _suspended(cluster: ClusterState, time: float, event: ev.WorkloadSuspended) -> None:
     record = cluster.decided(time, event.name, event.decision, Trigger.SUSPEND)
-    _keep(cluster, time, record, AdjustmentKind.SUSPENDED, event.decision, ())
+    keep_adjustment(cluster, time, record, AdjustmentKind.SUSPENDED, event.decision, ())
     record.suspensions += 1
     record.reason, record.message = event.decision.reason, event.decision.message
     tracking = cluster.state.workloads[event.suspended_for].tracking
     record.suspended_for, record.ineffective_at = event.suspended_for, None
     record.suspended_at_performance = tracking.normalized_performance if tracking else 0.0
-    _relieved(cluster, time, event.suspended_for, event.decision)
+    relieve(cluster, time, event.suspended_for, event.decision)
+    count_adjustment(cluster, time)
 
 
 def _resumed(cluster: ClusterState, time: float, event: ev.WorkloadResumed) -> None:
     record = cluster.decided(time, event.name, event.decision, Trigger.RESUME)
-    _keep(cluster, time, record, AdjustmentKind.RESUMED, event.decision)
+    keep_adjustment(cluster, time, record, AdjustmentKind.RESUMED, event.decision)
     goes_on(record)
     if event.ineffective:
         # It was not the cause, so its next suspension is no longer than this one.
@@ -326,86 +332,11 @@ def _resumed(cluster: ClusterState, time: float, event: ev.WorkloadResumed) -> N
         record.ineffective_at = time
 
 
-def _migrated(cluster: ClusterState, time: float, event: ev.WorkloadMigrated) -> None:
-    record = _stopped(cluster, time, event.name, event.decision, AdjustmentKind.MIGRATED)
-    record.excluded = tuple(p.server for p in record.placements)
-    record.migrations += 1
-    if event.placements:
-        record.predicted = event.decision.predicted
-        cluster.residency.resize(record, event.placements)
-        _review(cluster, record)
-
-
-def _preempted(cluster: ClusterState, time: float, event: ev.WorkloadPreempted) -> None:
-    record = _stopped(cluster, time, event.name, event.decision, AdjustmentKind.PREEMPTED)
-    cluster.residency.leave_for(record, event.preempted_for)
-
-
-def _stopped(
-    cluster: ClusterState, time: float, name: str, decision: Decision, kind: AdjustmentKind
-) -> WorkloadRecord:
-    record = cluster.decided(time, name, decision, Trigger.MIGRATE)
-    _keep(cluster, time, record, kind, decision, ())
-    record.reason, record.message = decision.reason, decision.message
-    record.adjusted_at, record.tracking = time, None
-    _adjusted(cluster, time)
-    cluster.residency.watch_all(record)
-    return record
-
-
-def _relieved(cluster: ClusterState, time: float, name: str, decision: Decision) -> None:
-    record = cluster.decided(time, name, decision)
-    _keep(cluster, time, record, AdjustmentKind.RELIEVED, decision)
-    _track_again(record, time)
-    _adjusted(cluster, time)
-    cluster.residency.watch_all(record)
-
-
 def _defer(cluster: ClusterState, time: float, name: str, decision: Decision) -> WorkloadRecord:
     record = cluster.decided(time, name, decision)
     record.deferral = decision.reason
     record.reason, record.message = decision.reason, decision.message
     return record
-
-
-def _track_again(record: WorkloadRecord, time: float) -> None:
-    record.adjusted_at = time
-    if record.tracking is not None:
-        record.tracking = record.tracking.restarted(time)
-
-
-def _keep(
-    cluster: ClusterState,
-    time: float,
-    record: WorkloadRecord,
-    kind: AdjustmentKind,
-    cause: Decision | WorkloadRecord,
-    after: tuple[Placement, ...] | None = None,
-) -> None:
-    """Keep an adjustment with its cause's reason, before the record is changed by it.
-
-    ``after`` is where it will be; ``None`` = where it is.
-    """
-    if len(record.adjustments) >= ADJUSTMENTS_KEPT:
-        del record.adjustments[0]
-    tracking = record.tracking
-    adjustment = Adjustment(
-        time=time,
-        kind=kind,
-        before=() if kind is AdjustmentKind.RESUMED else record.placements,
-        after=record.placements if after is None else after,
-        reason=str(cause.reason),
-        message=cause.message,
-        performance_before=None if tracking is None else tracking.normalized_performance,
-    )
-    record.adjustments.append(adjustment)
-    counts = cluster.state.adjustment_counts
-    counts[kind] = counts.get(kind, 0) + 1
-
-
-def _adjusted(cluster: ClusterState, time: float) -> None:
-    recent = [at for at in cluster.state.adjusted_at if abs(time - at) < MINUTE_SECONDS]
-    cluster.state.adjusted_at = [*recent, time]
 
 
 def _allocation_unchanged(
@@ -419,9 +350,9 @@ def _allocation_unchanged(
         if record.tracking is not None:
             record.tracking = record.tracking.as_predicted()
         cluster.residency.ends.forget(held(record))
-        _review(cluster, record)
+        review_servers(cluster, record)
     if not event.decision.accepted:
-        _keep(cluster, time, record, AdjustmentKind.UNCHANGED, event.decision)
+        keep_adjustment(cluster, time, record, AdjustmentKind.UNCHANGED, event.decision)
         record.reason, record.message = event.decision.reason, event.decision.message
     wanted = record.resize_wanted and record.deferral is ReasonCode.NO_ROOM
     cluster.want_resize(record, wanted=wanted)
@@ -519,7 +450,7 @@ def _resize_answered(
     cluster.move(time, record, Trigger.SETTLE)
     if isinstance(event, ev.ResizeFailed):
         record.reason, record.message = "resize-failed", event.reason
-        _keep(cluster, time, record, AdjustmentKind.UNCHANGED, record)
+        keep_adjustment(cluster, time, record, AdjustmentKind.UNCHANGED, record)
     pause_if_running(cluster, time, record)
 
 
@@ -650,6 +581,7 @@ _APPLY: dict[type, Callable[[ClusterState, float, Any], object]] = {
     **RUNS,
     **PROBES,
     **SERVERS,
+    **EVICTIONS,
     ev.EngineSynced: _engine_synced,
     ev.StartAccepted: ClusterState.reported,
     ev.AllocationResized: _resize_answered,
@@ -680,8 +612,6 @@ _APPLY: dict[type, Callable[[ClusterState, float, Any], object]] = {
     ev.ReclassificationPlanned: _reclassification_planned,
     ev.WorkloadSuspended: _suspended,
     ev.WorkloadResumed: _resumed,
-    ev.WorkloadMigrated: _migrated,
-    ev.WorkloadPreempted: _preempted,
     ev.TargetsTracked: _targets_tracked,
     ev.TrackingLost: _tracking_lost,
     ev.PolicyNoted: _policy_noted,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from wharfinger.core import events as ev
-from wharfinger.core.cluster_state import ClusterState, wake_waiting
+from wharfinger.core.cluster_state import ClusterState, reserve, wake_waiting
 from wharfinger.core.lifecycle import NEXT, Phase, Trigger
 from wharfinger.core.memory_needs import need_of, see_kill, see_peak
 from wharfinger.core.settings import settings_in
@@ -154,7 +154,7 @@ def _start_failed(cluster: ClusterState, time: float, event: ev.StartFailed) -> 
     settings = settings_in(cluster.state)
     trigger = trigger_of(event, record, settings)
     if trigger is Trigger.RESTART:
-        _restart(cluster, time, record)
+        restart(cluster, time, record)
         return
     record.start_failures += 1
     record.stop_reason = StopReason.NONE
@@ -181,7 +181,7 @@ def _finished(cluster: ClusterState, time: float, event: ev.WorkloadFinished) ->
     record.memory_peak_bytes = event.memory_peak_bytes
     if trigger is Trigger.RESTART:
         record.reason = event.reason
-        _restart(cluster, time, record, "" if stop_reason else how)
+        restart(cluster, time, record, "" if stop_reason else how)
         return
     cluster.move(time, record, trigger)
     if record.phase is Phase.QUEUED:  # stopped to be started again
@@ -190,13 +190,18 @@ def _finished(cluster: ClusterState, time: float, event: ev.WorkloadFinished) ->
     record.ended_at = _when(event.ended_at, earliest, time)
     cluster.followups.changed(record)
     if stop_reason is StopReason.TIME_LIMIT:
-        limit = record.workload.run.time_limit_seconds or 0.0
-        record.reason = stop_reason
-        record.message = f"stopped at its time limit of {format_duration(limit)}"
+        stopped_at_limit(record)
     elif not record.revoking:
         record.reason, record.message = event.reason, how
         if record.restarts_in_row:
             record.message += f", after {record.restarts_in_row} restarts in a row"
+
+
+def stopped_at_limit(record: WorkloadRecord) -> None:
+    """Say that it has run for as long as it may."""
+    limit = record.workload.run.time_limit_seconds or 0.0
+    record.reason = StopReason.TIME_LIMIT
+    record.message = f"stopped at its time limit of {format_duration(limit)}"
 
 
 def _vanished(cluster: ClusterState, time: float, event: ev.WorkloadVanished) -> None:
@@ -207,7 +212,7 @@ def _vanished(cluster: ClusterState, time: float, event: ev.WorkloadVanished) ->
     if (record.phase, trigger) not in NEXT:
         return
     if trigger is Trigger.RESTART:
-        _restart(cluster, time, record, f"vanished: {event.reason}")
+        restart(cluster, time, record, f"vanished: {event.reason}")
         return
     cluster.move(time, record, trigger)
     record.stop_reason = StopReason.NONE
@@ -274,7 +279,7 @@ def _end_trigger(
     return Trigger.FAIL if trigger is Trigger.RESTART and not (more_bytes or ran_well) else trigger
 
 
-def _restart(cluster: ClusterState, time: float, record: WorkloadRecord, why: str = "") -> None:
+def restart(cluster: ClusterState, time: float, record: WorkloadRecord, why: str = "") -> None:
     """It goes back to its queue: at once if its user wanted that, else after its backoff."""
     record.stop_reason, record.not_before = StopReason.NONE, None
     record.restarts += 1
@@ -313,6 +318,7 @@ def _time_limit_reached(cluster: ClusterState, _time: float, event: ev.TimeLimit
 def _suspend_requested(cluster: ClusterState, time: float, event: ev.SuspendRequested) -> None:
     record = cluster.state.workloads[event.name]
     record.paused = True
+    reserve(cluster, record, ())
     cluster.residency.ends.forget(held(record))
     pause_if_running(cluster, time, record)
     cluster.queues.room_changed = True

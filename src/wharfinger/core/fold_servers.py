@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from wharfinger.core import events as ev
-from wharfinger.core.cluster_state import ClusterState, end_probe, recommend
+from wharfinger.core.cluster_state import ClusterState, end_probe, recommend, reserve
 from wharfinger.core.state import Cordon, ServerOrder
 from wharfinger.core.triggers import as_kept
 from wharfinger.model.decisions import ReasonCode
@@ -72,6 +72,10 @@ def server_left(cluster: ClusterState, time: float, event: ev.ServerLeft) -> Non
         record = cluster.state.workloads[name]
         if any(placement.server == event.name for placement in record.recommended):
             recommend(cluster, record, ())
+    for record in [cluster.state.workloads[name] for name in cluster.reserved]:
+        if any(placement.server == event.name for placement in record.reserved):
+            kept = tuple(p for p in record.reserved if p.server != event.name)
+            reserve(cluster, record, kept)
     for record in [cluster.state.workloads[name] for name in cluster.probing]:
         if record.probe and any(p.server == event.name for p in record.probe.placements):
             end_probe(cluster, record, time)

@@ -61,6 +61,7 @@ class Trigger(StrEnum):
     START = "started"
     RETRY = "start failed, retry"
     RESTART = "ended, restart"
+    EVICT = "evicted, restart"
     GIVE_UP = "start failed"
     SUCCEED = "exit 0"
     FAIL = "exit not 0"
@@ -131,6 +132,7 @@ TRANSITIONS: tuple[Transition, ...] = (
         *_NOT_STOPPED,
         SUCCEED=Phase.COMPLETED,
         RESTART=Phase.QUEUED,
+        EVICT=Phase.QUEUED,
         FAIL=Phase.FAILED,
         VANISH=Phase.VANISHED,
         REVOKE=Phase.REVOKED,

@@ -23,13 +23,6 @@ def conflict(decision: Decision, servers_changed: int) -> Decision:
     return refused(proposal, ReasonCode.CONFLICT, message, would_change)
 
 
-def not_preempted(decision: Decision) -> Decision:
-    """A preemption whose victims can't be stopped."""
-    message = f"{decision.message}; but none of them can be stopped for it"
-    mend = "room, or workloads served after it that run and may be started again"
-    return refused(decision, ReasonCode.NO_ROOM, message, mend)
-
-
 def behind_others(admission: str, ahead: int, queue: str) -> Decision:
     """So many are served before it, and the first of them waits for room."""
     return Decision(

@@ -25,6 +25,7 @@ from wharfinger.core.memory_needs import exceeds_all
 from wharfinger.core.ordering import Ordering
 from wharfinger.core.pending import PendingActions
 from wharfinger.core.pools import place_within
+from wharfinger.core.preempting import Preempting
 from wharfinger.core.queues import BlockedHead, entry_of
 from wharfinger.core.remedies import event_of
 from wharfinger.core.residency import is_stoppable, may_take
@@ -101,6 +102,10 @@ class Core:
         self._events: list[ev.Event] = []
         self._tried_before: set[str] = set()
         self._eligibility = Eligibility(self._cluster, self._settings, self._record, self._hold)
+        queues = policy.admission.queues
+        self._preempting = Preempting(
+            self._cluster, queues, self._residents.view, self._record, self._hold
+        )
         self._ahead = Backfilling(self._cluster, self._residents, policy)
         self._ordering = Ordering(
             self.state, self._settings, self._record, self._residents.view, self.queue_lengths
@@ -289,9 +294,10 @@ class Core:
                 self._reconcile(now, event)
             case ev.TimePassed() if lost := cluster.residency.lost(now):
                 self._record(now, ev.TrackingLost(lost))
-        if state.synced and cluster.arriving:
+        if state.synced and (cluster.arriving or cluster.reserved):
             # Before anything asks for the room that was held for them, copies included.
             self._arrive(now)
+            self._take_reserved(now)
         self._eligibility.follow_up(now)
         if cluster.reviews.heap:
             self._review(now)
@@ -352,6 +358,15 @@ class Core:
             )
             key = self._new_key(record)
             self._record(now, ev.WorkloadPlaced(name, key, placements, decision))
+
+    def _take_reserved(self, now: float) -> None:
+        """Place those for which others have left, before anything else gets that room."""
+        for record in self._preempting.ready():
+            with self._preempting.lent(record):
+                verdict = self._place(now, record)
+            if not self.recommends and not self._is_held(record):
+                self._answer(now, record, verdict)
+            self._preempting.give_up(now, record, verdict.decision)
 
     def _may_arrive(self, record: WorkloadRecord) -> bool:
         """Whether it can be started now where room was held for it."""
@@ -636,7 +651,9 @@ class Core:
         while position < len(line):
             record = self.state.workloads[line[position][3]]
             before = len(line)
-            if self._is_held(record) or (record.recommended and self._is_recommended(now, record)):
+            leaving = head is not None and record.name in self._cluster.residency.leaving_for
+            held = leaving or self._is_held(record)
+            if held or (record.recommended and self._is_recommended(now, record)):
                 pass
             elif head is not None:
                 tries -= 1
@@ -699,8 +716,9 @@ class Core:
                     self._cluster.queues.await_room(record, waits_for)
             case _ if self.recommends:
                 self._recommend(now, record, verdict)
-            case verdicts.Preempt(victims, decision):
-                return self.policy.admission.blocks(self._preempt(now, record, victims, decision))
+            case verdicts.Preempt():
+                reason = self._preempting.stop(now, record, verdict)
+                return self.policy.admission.blocks(reason)
             case verdicts.Acquire(platform, decision):
                 self._acquire(now, record, platform, decision)
             case verdicts.Delegate(decider, decision):
@@ -741,29 +759,6 @@ class Core:
     ) -> Place | Refuse:
         place = partial(self._place, now, record, in_full=in_full)
         return self._ahead.placed(now, record, place, head)
-
-    def _preempt(
-        self, now: float, record: WorkloadRecord, victims: tuple[str, ...], decision: Decision
-    ) -> ReasonCode:
-        """Stop the victims; the reason why it waits until they have left."""
-        for name in victims:
-            victim = self.state.workloads.get(name)
-            if victim is not None and self._may_preempt(record, victim):
-                self._record(now, ev.WorkloadPreempted(name, record.name, decision))
-        if record.name in self._cluster.residency.leaving_for:
-            told = replace(decision, accepted=False, reason=ReasonCode.PREEMPTING)
-        else:
-            told = own.not_preempted(decision)
-        self._hold(now, record, told)
-        return told.reason
-
-    def _may_preempt(self, record: WorkloadRecord, victim: WorkloadRecord) -> bool:
-        """Whether the victim is stoppable, and would not be served first afterwards."""
-        queues = self.policy.admission.queues
-        if victim.queue not in queues or not victim.workload.run.restartable:
-            return False
-        first, second = ((queues.index(r.queue), entry_of(r)) for r in (record, victim))
-        return first < second and is_stoppable(victim)
 
     def _acquire(
         self, now: float, record: WorkloadRecord, platform: str, decision: Decision

@@ -23,10 +23,11 @@ _EMPTY: Ordered[QueueEntry] = Ordered()
 
 @dataclass(frozen=True, slots=True)
 class BlockedHead:
-    """The first that waits for room, before others; ``cpu_needed`` as in ``Refuse``."""
+    """The first that waits for room, before others; the needs as in ``Refuse``."""
 
     request: Request
     cpu_needed: NDArray[np.int64] | None = None
+    servers: int = 1
 
     @property
     def name(self) -> str:
@@ -34,7 +35,7 @@ class BlockedHead:
         return self.request.workload.name
 
     def needs(self, view: View) -> tuple[NDArray[np.int64], int]:
-        """(S,) thousandths of a CPU, and bytes of memory, that it would get."""
+        """(S,) thousandths of a CPU, and bytes of memory, that it would get on one server."""
         reserved, needed = self.request.reserved(view.capabilities), self.cpu_needed
         if needed is None or len(needed) != len(view.names):
             needed = np.full(len(view.names), reserved.cpu_millicpus, dtype=np.int64)

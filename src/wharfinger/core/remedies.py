@@ -3,6 +3,7 @@
 from wharfinger.core import events as ev
 from wharfinger.core.seams.adaptation import (
     Migrate,
+    PreemptFor,
     RaiseSources,
     Reclassify,
     Remedy,
@@ -26,7 +27,7 @@ def event_of(remedy: Remedy, state: ManagerState, *, recommends: bool) -> ev.Eve
         if adapt is Adapt.OFF:
             return None
         if recommends or adapt is Adapt.RECOMMEND:
-            name = remedy.suspended_for if isinstance(remedy, Suspend) else remedy.name
+            name = _done_for(remedy) or remedy.name
             mend = RECOMMENDS if recommends else f"adapt: {Adapt.AUTO} in its manifest"
             remedy = Unchanged(name, recommended(remedy.decision, mend))
     match remedy:
@@ -45,6 +46,8 @@ def event_of(remedy: Remedy, state: ManagerState, *, recommends: bool) -> ev.Eve
             return ev.WorkloadResumed(name, decision, ineffective)
         case Migrate(name, placements, decision):
             return ev.WorkloadMigrated(name, decision, placements)
+        case PreemptFor(name, preempted_for, until, decision):
+            return ev.WorkloadPreempted(name, preempted_for, decision, until)
         case Reclassify(name, measurements, decision):
             return ev.ReclassificationPlanned(name, decision, measurements)
         case RaiseSources(name, sources, tolerance, cause, decision, placements):
@@ -59,9 +62,18 @@ def _allowed(remedy: Remedy, state: ManagerState) -> Adapt:
     if isinstance(remedy, Resize) and (record.resize_wanted or _is_memory_alone(remedy, record)):
         return Adapt.AUTO  # Its user has changed it; or it would run out of memory.
     stated = {record.workload.adapt}
-    if isinstance(remedy, Suspend):
-        stated.add(state.workloads[remedy.suspended_for].workload.adapt)
+    if neighbor := _done_for(remedy):
+        stated.add(state.workloads[neighbor].workload.adapt)
     return next(each for each in Adapt if each in stated)
+
+
+def _done_for(remedy: Remedy) -> str:
+    """The neighbor for whose sake one gives way; empty = it is done for its own."""
+    match remedy:
+        case Suspend(suspended_for=name) | PreemptFor(preempted_for=name):
+            return name
+        case _:
+            return ""
 
 
 def _is_memory_alone(remedy: Resize, record: WorkloadRecord) -> bool:

@@ -120,13 +120,18 @@ class Residency:
         record.planned = planned
         self.settle_in(record)
 
-    def settle(self, record: WorkloadRecord, placements: tuple[Placement, ...]) -> None:
-        """A resize has ended with these allocations."""
+    def settle(
+        self,
+        record: WorkloadRecord,
+        placements: tuple[Placement, ...],
+        planned: tuple[Placement, ...] = (),
+    ) -> None:
+        """A resize has ended with these allocations, or it has lost others; a rest is planned."""
         before = held(record)
         self._hold(before, sign=-1)
-        record.placements, record.planned = placements, ()
+        record.placements, record.planned = placements, planned
         self._hold(held(record))
-        stays = {placement.server for placement in placements}
+        stays = {placement.server for placement in held(record)}
         self._leave(record, tuple(p for p in before if p.server not in stays))
         self._queues.free(before)
 

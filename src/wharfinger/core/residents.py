@@ -67,6 +67,7 @@ class ClusterResidents:
             partial(run_seconds, self.state.accounts.values(), now),
             memory=memory,
             allowed=allowed,
+            lost=record.lost,
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:

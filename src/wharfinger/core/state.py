@@ -59,6 +59,10 @@ class AdjustmentKind(StrEnum):
     """It was stopped, to be started on another server."""
     PREEMPTED = "preempted"
     """It was stopped for the sake of another workload."""
+    EVICTED = "evicted"
+    """The engine took it off its servers; it goes on elsewhere."""
+    LOST = "lost"
+    """It was on several servers, and is gone from some of them."""
     UNCHANGED = "unchanged"
     """Something should have been done and was not; the reason says why."""
     RECLASSIFIED = "reclassified"
@@ -177,6 +181,11 @@ class WorkloadRecord:
             ``suspended_at_performance`` is achieved over target then.
         ineffective_at: When its suspension proved ineffective; ``None`` = it helped.
         preempted_for: The workload for which it is being stopped.
+        preemptions: How often it was stopped for another workload's sake.
+        reserved: Room that others were stopped to free for it; held until it is placed.
+        lost: What it held on servers from which it is gone, and which is to be replaced.
+        evictions: How often the engine took it off in this run; ``evictions_in_row`` without those
+            before it ran well.
         review_at: When the admission reviews it.
         question: Key of the open question to a decider.
         adjustments: Oldest first; the newest ``ADJUSTMENTS_KEPT``.
@@ -277,6 +286,11 @@ class WorkloadRecord:
     copies: CopiesState | None = None
     demand: DemandTracking | None = None
     load_history: LoadHistory | None = None
+    preemptions: int = 0
+    reserved: tuple[Placement, ...] = ()
+    lost: tuple[Placement, ...] = ()
+    evictions: int = 0
+    evictions_in_row: int = 0
 
     @property
     def name(self) -> str:
@@ -344,6 +358,7 @@ class ManagerState:
         accounts: What has gone through each queue, by its name.
         memory_needs: Of programs whose memory no user stated, by a digest of each; oldest first.
         out_of_memory_kills: How often a program or copy ran out of memory.
+        evictions: How often the engine took a workload off, also of what is forgotten.
     """
 
     nonces: list[str] = field(default_factory=list)
@@ -374,6 +389,7 @@ class ManagerState:
     accounts: dict[str, QueueAccount] = field(default_factory=dict)
     memory_needs: dict[str, MemoryNeed] = field(default_factory=dict)
     out_of_memory_kills: int = 0
+    evictions: int = 0
 
     def account(self, queue: str) -> QueueAccount:
         """What has gone through a queue."""

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import NEXT, Phase, Trigger
 from wharfinger.core.settings import DEFAULTS, CoreSettings, settings_in
-from wharfinger.core.state import ManagerState, StopReason, WorkloadRecord
+from wharfinger.core.state import ManagerState, StopReason, WorkloadRecord, held
+from wharfinger.model.allocation import Placement
+from wharfinger.model.ends import NODE_FAILURE, eviction_word
 from wharfinger.model.platform import Server
 from wharfinger.model.workload import RestartPolicy
 
@@ -41,18 +43,18 @@ def trigger_of(
         case _ if record.phase is Phase.MIGRATING:
             # However it ended: its user has said that it may be started again.
             return Trigger.REQUEUE
-        case ev.WorkloadFinished() | ev.WorkloadVanished() | ev.StartFailed() if (
-            record.stop_reason is StopReason.RESTART or is_restarted(event, record)
+        case ev.WorkloadEvicted() if record.stop_reason is StopReason.NONE and (
+            record.workload.run.restartable
         ):
+            return Trigger.EVICT
+        case (
+            ev.WorkloadFinished() | ev.WorkloadVanished() | ev.WorkloadEvicted() | ev.StartFailed()
+        ) if record.stop_reason is StopReason.RESTART or is_restarted(event, record):
             return Trigger.RESTART
-        case ev.StartFailed(retryable=retryable):
-            again = retryable and record.start_failures + 1 < settings.max_start_failures
-            return Trigger.RETRY if again else Trigger.GIVE_UP
-        case ev.WorkloadFinished(exit_code=exit_code):
-            succeeded = exit_code == 0 and record.stop_reason is StopReason.NONE
-            return Trigger.SUCCEED if succeeded else Trigger.FAIL
-        case ev.WorkloadVanished():
-            return Trigger.VANISH
+        case (
+            ev.WorkloadFinished() | ev.WorkloadVanished() | ev.WorkloadEvicted() | ev.StartFailed()
+        ):
+            return _end_of(event, record, settings)
         case ev.ProfilingFailed(fatal=True):
             return Trigger.GIVE_UP
         case ev.ProfilingFinished() | ev.ProfilingFailed():
@@ -60,6 +62,27 @@ def trigger_of(
         case ev.WorkloadClassified() | ev.ClassificationFailed():
             return Trigger.CLASSIFY
     raise TypeError(f"{type(event).__name__} is not a report about a workload")
+
+
+def _end_of(
+    event: ev.WorkloadFinished | ev.WorkloadVanished | ev.WorkloadEvicted | ev.StartFailed,
+    record: WorkloadRecord,
+    settings: CoreSettings,
+) -> Trigger:
+    """What the end of one that is not started again by its user's wish means."""
+    match event:
+        case ev.StartFailed(retryable=retryable):
+            again = retryable and record.start_failures + 1 < settings.max_start_failures
+            return Trigger.RETRY if again else Trigger.GIVE_UP
+        case ev.WorkloadFinished(exit_code=exit_code):
+            succeeded = exit_code == 0 and record.stop_reason is StopReason.NONE
+            return Trigger.SUCCEED if succeeded else Trigger.FAIL
+        case ev.WorkloadEvicted(reason=reason):
+            # What a failed server leaves behind is unknown; else the engine has stopped it.
+            unknown = eviction_word(reason) == NODE_FAILURE
+            return Trigger.VANISH if unknown else Trigger.FAIL
+        case ev.WorkloadVanished():
+            return Trigger.VANISH
 
 
 def is_restarted(event: ev.Event, record: WorkloadRecord) -> bool:
@@ -107,6 +130,14 @@ def only_news(
     return ev.ServersReported(tuple(changed))
 
 
+def still_lost(event: ev.PlacementsLost, record: WorkloadRecord) -> tuple[Placement, ...]:
+    """What it holds, or is to hold, on the servers from which it is told to be gone."""
+    if (record.phase, Trigger.EVICT) not in NEXT or record.phase is Phase.PLACED:
+        return ()
+    gone = {placement.server for placement in event.placements}
+    return tuple(p for p in held(record) if p.server in gone)
+
+
 def is_news(cluster: "ClusterState", event: ev.Event) -> bool:
     """Whether an event changes anything; late and repeated reports do not."""
     key = getattr(event, "key", None)
@@ -138,4 +169,6 @@ def is_news(cluster: "ClusterState", event: ev.Event) -> bool:
         )
     if isinstance(event, _ANSWERS_RESIZE):
         return answers_resize(event, record)
+    if isinstance(event, ev.PlacementsLost):
+        return bool(still_lost(event, record))
     return (record.phase, trigger_in(cluster.state, event, record)) in NEXT

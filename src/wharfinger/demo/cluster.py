@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,11 +41,21 @@ class DemoCluster:
     """One manager on a state directory, with servers of one CPU each; ends as a context.
 
     Its methods raise ``Unavailable`` where the manager has ended or does not do what was asked.
-    ``options`` are more of ``wharfinger up``; the state directory is made when it starts.
+    ``options`` are more of ``wharfinger up``, ``servers`` its ``--servers`` (empty = none, for an
+    engine that has its own) and ``environment`` its environment (``None`` = this process's); the
+    state directory is made when it starts.
     """
 
-    def __init__(self, state: Path, policy: str, connect: Connect, *options: str) -> None:
+    def __init__(
+        self,
+        state: Path,
+        policy: str,
+        connect: Connect,
+        *options: str,
+        servers: str | None = None,
+    ) -> None:
         self.policy = policy
+        self.environment: Mapping[str, str] | None = None
         self.cpu_numbers = choose_cpus()
         self.client = connect(state)
         self.work = state.with_name(state.name + ".work")  # The programs' working directory.
@@ -53,8 +63,10 @@ class DemoCluster:
         self._log = state.with_name(state.name + ".log")
         self._connect = connect
         self._process: subprocess.Popen[bytes] | None = None
-        servers = ",".join(f"server{i}={cpu}" for i, cpu in enumerate(self.cpu_numbers))
-        settings = ["--servers", servers, "--policy", policy, "--state", str(state)]
+        if servers is None:
+            servers = ",".join(f"server{i}={cpu}" for i, cpu in enumerate(self.cpu_numbers))
+        named = ["--servers", servers] if servers else []
+        settings = [*named, "--policy", policy, "--state", str(state)]
         self._options = [*settings, "--log", "none", *options]
 
     def start(self) -> None:
@@ -67,6 +79,7 @@ class DemoCluster:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env=self.environment,
                 start_new_session=True,  # Ctrl-C is for the demo, which ends the manager in order.
             )
         self._wait(lambda: b"ready" in self._log.read_bytes().splitlines(), "does not come up")
@@ -100,6 +113,16 @@ class DemoCluster:
         self._check()
         rows: list[dict[str, Any]] = self.client.get("workloads")
         return rows
+
+    def usage(self) -> Mapping[str, float | None]:
+        """CPU seconds of what runs, by name; ``None`` = unknown."""
+        return {used["name"]: used["cpu_seconds"] for used in self.client.get("usage")}
+
+    def events_after(self, sequence: int) -> list[dict[str, Any]]:
+        """Events after this one, as ``get events`` gives them."""
+        query = {"after": sequence, "limit": 1000}
+        events: list[dict[str, Any]] = self.client.get("events", query=query)
+        return events
 
     def output(self, name: str) -> str:
         """The end of a workload's output."""

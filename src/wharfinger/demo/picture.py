@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wharfinger.demo.timeline import Row, Timeline
 from wharfinger.demo.verdict import MAX_SCORE, ClientSecond
-from wharfinger.demo.workloads import FILLERS, SERVICES, SHARE, TARGETED, TOLERANCE
+from wharfinger.demo.workloads import FILLERS, SERVICES, TARGETED, TOLERANCE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +41,8 @@ def draw(runs: Sequence[DemoRun], path: Path) -> None:
     for column, run in zip(axes.T, runs, strict=True):
         _performance(column[0], run)
         _given(column[1], run.timeline)
+        for needed in {row["needed_cpus"] for row in run.result["workloads"]} - {None}:
+            column[1].axhline(needed, color="black", linewidth=0.5, alpha=0.4)
         _used(column[2], run.timeline)
         column[0].set_title(
             f"{run.result['policy']}: {run.result['targets_met']} of {len(TARGETED)} targets met, "
@@ -99,7 +101,6 @@ def _given(axes: "Axes", timeline: Timeline) -> None:
         steps = [step for step in timeline.adjustments if step["name"] == name]
         at = [step["at_seconds"] for step in steps]
         axes.plot(at, [step["cpus"] or 0.0 for step in steps], "o", color=color, markersize=5)
-    axes.axhline(SHARE * timeline.cpus, color="black", linewidth=0.5, alpha=0.4)
 
 
 def _used(axes: "Axes", timeline: Timeline) -> None:

@@ -8,17 +8,16 @@ from typing import Any
 
 from wharfinger.catalog.known_files import load_known, save_known
 from wharfinger.catalog.listing import groups_run_by
-from wharfinger.demo.cluster import Connect, DemoCluster
+from wharfinger.demo.cluster import DemoCluster
 from wharfinger.demo.picture import DemoRun, draw
-from wharfinger.demo.reservations import reservations
-from wharfinger.demo.solo import free_ports, measure_alone, others_busy
+from wharfinger.demo.solo import free_ports
+from wharfinger.demo.stage import Rival, Stage
 from wharfinger.demo.timeline import Row, Timeline, busy_seconds
 from wharfinger.demo.verdict import judge, read_clients
 from wharfinger.demo.workloads import (
     BASELINE,
     FILLERS,
     SERVICES,
-    SHARE,
     SURGE,
     SURGING,
     TARGETED,
@@ -45,6 +44,7 @@ class Demo:
 
     Attributes:
         directory: Everything is in it; must exist and be empty.
+        stage: What it runs on.
         tell: Shows a line of progress; each of the steps begins with its number in brackets.
         show: Shows a run, after each sample.
         policy: Of the first run.
@@ -52,7 +52,7 @@ class Demo:
     """
 
     directory: Path
-    connect: Connect
+    stage: Stage
     tell: Callable[[str], None]
     show: Callable[[Timeline], None]
     policy: str
@@ -62,6 +62,8 @@ class Demo:
     keep: bool
     # What is known before the runs: CPUs of all servers, and what the manifests are filled with.
     _cpus: float = 0.0
+    _servers: int = 0
+    _needs: dict[str, float] = field(default_factory=dict)
     _values: dict[str, object] = field(default_factory=dict)
     _reserved: dict[str, float] = field(default_factory=dict)
     _notes: list[str] = field(default_factory=list)
@@ -72,20 +74,21 @@ class Demo:
         ``WharfingerError`` where a manager or a program does not run. However it leaves, everything
         that was started has ended.
         """
-        self._prepare()
-        self._tell_targets()
-        options = ("--known", str(self._save_known_programs()))
-        with self._cluster("state", self.policy, *options) as cluster:
-            self.tell(f"[3/5] run 1: eight programs under {self.policy}, load surges half-way")
-            main = self._run_once(cluster)
-            if not self.keep:
-                cluster.end()
-            self.tell(f"[4/5] run 2: the same under {BASELINE}, with users' reservations")
-            with self._cluster("baseline", BASELINE) as other:
-                baseline = self._run_once(other)
-            self.tell("[5/5] result")
-            missing = picture_note((main, baseline), self.picture)
-            cluster.leave()
+        with self.stage:
+            self._prepare()
+            self._tell_targets()
+            options = ("--known", str(self._save_known_programs()))
+            with self._manager("state", self.policy, *options) as cluster:
+                self.tell(f"[3/5] run 1: eight programs under {self.policy}, load surges half-way")
+                main = self._run_once(cluster)
+                if not self.keep:
+                    cluster.end()
+                self.tell(f"[4/5] run 2: the same under {self.stage.rival}")
+                with self.stage.baseline(self.directory / "baseline") as other:
+                    baseline = self._run_once(other)
+                self.tell("[5/5] result")
+                missing = picture_note((main, baseline), self.picture)
+                cluster.leave()
         return {
             **main.result,
             "baseline": baseline.result,
@@ -94,50 +97,49 @@ class Demo:
             "files": [] if missing else [str(self.picture)],
         }
 
-    def _cluster(self, name: str, policy: str, *options: str) -> DemoCluster:
-        return DemoCluster(self.directory / name, policy, self.connect, *options)
+    def _manager(self, name: str, policy: str, *options: str) -> DemoCluster:
+        return self.stage.manager(self.directory / name, policy, *options)
 
     def _shortened(self, seconds: float) -> float:
         return max(1.0, seconds * min(1.0, self.run_seconds / FULL_SECONDS))
 
     def _prepare(self) -> None:
-        self.tell("[1/5] each program alone on one CPU, to know what it can do here")
+        self.tell(f"[1/5] each program alone on {self.stage.alone}, to know what it can do here")
         seconds = self._shortened(SOLO_SECONDS)
-        with self._cluster("solo", BASELINE) as cluster:
+        with self._manager("solo", BASELINE) as cluster:
             noise = rest_of_machine(cluster.cpu_numbers, seconds / 2)
             cluster.start()
             servers = cluster.client.get("servers")
             check_memory(servers)
+            self._cpus, self._servers = self.stage.cpus(servers), len(servers)
+            self._needs = self.stage.needs(servers)
+            self._reserved = self.stage.reserved(servers, self.seed)
             speeds, latencies = {}, {}
-            with others_busy(cluster.cpu_numbers[1:]):
-                for name, speed, latency in measure_alone(cluster, seconds):
-                    unit = "requests" if name in SERVICES else "steps"
-                    self.tell(f"      {name}: {speed:.0f} {unit}/s")
-                    speeds[name], latencies[name] = speed, latency
-        self._cpus = round(sum(server["cpus"] for server in servers), 3)
-        max_cpus = min(server["cpus"] for server in servers)
-        self._reserved = reservations(TARGETED, SHARE * self._cpus, self.seed, max_cpus)
-        self._values = targets(speeds, latencies[SURGING], self._cpus, self.run_seconds)
+            for name, speed, latency in self.stage.measure(cluster, seconds, self._needs):
+                unit = "requests" if name in SERVICES else "steps"
+                self.tell(f"      {name}: {speed:.0f} {unit}/s")
+                speeds[name], latencies[name] = speed, latency
+        self._values = targets(speeds, latencies[SURGING], self._needs, self.run_seconds)
         self._values |= {name: self._shortened(length) for name, length in PROFILE_SECONDS.items()}
         self._values |= {f"{name}_millicpus": round(1e3 * n) for name, n in self._reserved.items()}
-        self._notes = limits(servers)
+        self._notes = [*limits(servers), *self.stage.notes()]
         if noise > NOISE:
             used = f"others used {noise:.0%} of these CPUs before the demo began"
             self._notes.append(f"{used}: what it shows is noisy")
             self.tell(f"      {self._notes[-1]}")
 
     def _tell_targets(self) -> None:
-        need = SHARE * self._cpus
-        needed = len(TARGETED) * need
+        needed = sum(self._needs.values())
+        surging = needed + (SURGE - 1) * self._needs[SURGING]
         self.tell(
             f"[2/5] targets: shares of that which need {needed:.2f} of {self._cpus:g} CPUs, "
-            f"{needed + (SURGE - 1) * need:.2f} in the surge"
+            f"{surging:.2f} in the surge"
         )
         forms = {"rate": "{:g}/s", "latency_ms": "p95 < {} ms", "seconds": "done in {:.0f} s"}
         for name in TARGETED:
             keys = [key for key in forms if f"{name}_{key}" in self._values]
             target = ", ".join(forms[key].format(self._values[f"{name}_{key}"]) for key in keys)
-            self.tell(f"      {name}: {target} (needs {need:.2f} CPUs)")
+            self.tell(f"      {name}: {target} (needs {self._needs[name]:.2f} CPUs)")
 
     def _manifests(self, directory: Path, epoch: float) -> str:
         here = {"directory": directory, "epoch": f"{epoch:.3f}", **free_ports()}
@@ -151,13 +153,13 @@ class Demo:
         save_known(load_known().without(frozenset().union(*own)), self.directory / "known")
         return self.directory / "known"
 
-    def _run_once(self, cluster: DemoCluster) -> DemoRun:
+    def _run_once(self, cluster: Rival) -> DemoRun:
         cluster.start()
-        timeline = Timeline(cluster.policy, time.time(), self._cpus)
+        timeline = Timeline(cluster.policy, time.time(), self._cpus, self._servers)
         cluster.submit(self._manifests(cluster.work, timeline.epoch))
         timeline.watch(cluster, self.run_seconds, self.show)
         clients = {name: read_clients(cluster.work / f"{name}.clients") for name in SERVICES}
-        result = judge(timeline, clients, self._reserved, self.run_seconds)
+        result = judge(timeline, clients, self._needs, self._reserved, self.run_seconds)
         cluster.clear()
         return DemoRun(timeline, clients, result, self.run_seconds / 2)
 

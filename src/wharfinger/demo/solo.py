@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from wharfinger.demo.cluster import ENDED, DemoCluster
@@ -53,8 +53,19 @@ def free_ports() -> dict[str, object]:
     return ports
 
 
-def measure_alone(cluster: DemoCluster, seconds: float) -> Iterator[tuple[str, float, float]]:
+def measure_alone(
+    cluster: DemoCluster,
+    seconds: float,
+    needs: Mapping[str, float],
+    requires: Mapping[str, str] | None = None,
+) -> Iterator[tuple[str, float, float]]:
     """Run each program that will have a target alone on a cluster where nothing else runs.
+
+    Args:
+        cluster: Up, and empty.
+        seconds: How long each is measured.
+        needs: By name, CPUs that its target is to need.
+        requires: Labels of the server that it is to run on.
 
     Yields:
         Its name; steps a second, or requests answered when they come as fast as they can; the
@@ -73,12 +84,16 @@ def measure_alone(cluster: DemoCluster, seconds: float) -> Iterator[tuple[str, f
         resources = {**made["spec"]["resources"], "cpu": f"{int(min(servers) * 1000)}m"}
         # A service would have to state a target.
         made["spec"] = {"type": "single-node", "resources": resources, "run": run}
+        if requires:
+            made["spec"]["requires"] = dict(requires)
         cluster.submit(json.dumps(made))
         if load is None:
             speed, latency = _steps_per_second(cluster, workload.name, seconds), 0.0
         else:
             command = load[: load.index("--epoch")]
-            speed, latency = _service(cluster, workload.name, command, sum(servers), seconds)
+            speed, latency = _service(
+                cluster, workload.name, command, needs[workload.name], seconds
+            )
         cluster.clear(drop_records=True)
         yield workload.name, speed, latency
 
@@ -117,14 +132,14 @@ def _steps_per_second(cluster: DemoCluster, name: str, seconds: float) -> float:
 
 
 def _service(
-    cluster: DemoCluster, name: str, load: Sequence[str], cpus: float, seconds: float
+    cluster: DemoCluster, name: str, load: Sequence[str], needs_cpus: float, seconds: float
 ) -> tuple[float, float]:
     """What it answers when asked as fast as it can, and its latency at the target's rate."""
     _wait(cluster, name, lambda output: "listening" in output)
     rate, _ = _load(name, load, seconds)
     if name != SURGING:
         return rate, 0.0
-    offered = [*load, "--rate", f"{offered_rate(cpus, rate):g}"]
+    offered = [*load, "--rate", f"{offered_rate(needs_cpus, rate):g}"]
     return rate, _load(name, offered, max(1.0, seconds * LATENCY_SHARE))[1]
 
 

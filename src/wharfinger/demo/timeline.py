@@ -6,18 +6,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from wharfinger.catalog.quiet import STAT, CpuTimes
-from wharfinger.demo.cluster import DemoCluster
 from wharfinger.errors import Unavailable
 
 PERIOD_SECONDS = 1.0
-ADJUSTING = ("AllocationPlanned", "WorkloadSuspended", "WorkloadResumed", "WorkloadMoved")
+ADJUSTING = ("AllocationPlanned", "WorkloadSuspended", "WorkloadResumed", "WorkloadMigrated")
 """Events by which something that runs is changed."""
 ON_SERVER = ("running", "adjusting", "suspended")
 
 Row = Mapping[str, Any]
+
+
+class Watched(Protocol):
+    """What runs the workloads, as a user sees it; each answer is in the API's form.
+
+    ``cpu_numbers`` are this machine's CPUs that it uses.
+    """
+
+    cpu_numbers: list[int]
+
+    def workloads(self) -> list[dict[str, Any]]:
+        """All workloads."""
+
+    def usage(self) -> Mapping[str, float | None]:
+        """CPU seconds of what runs, by name."""
+
+    def events_after(self, sequence: int) -> list[dict[str, Any]]:
+        """Events after this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +65,7 @@ class Timeline:
     Attributes:
         epoch: When it began, in seconds since 1970.
         cpus: Of all servers.
+        servers: How many there are.
         decisions: The manager's, oldest first; see ``decision_of``.
         workloads: As ``get workloads`` gave them last.
     """
@@ -55,6 +73,7 @@ class Timeline:
     policy: str
     epoch: float
     cpus: float
+    servers: int
     samples: list[DemoSample] = field(default_factory=list)
     decisions: list[Row] = field(default_factory=list)
     workloads: list[Row] = field(default_factory=list)
@@ -83,9 +102,7 @@ class Timeline:
             return None
         return (last.busy_seconds - first.busy_seconds) / (self.cpus * span)
 
-    def watch(
-        self, cluster: DemoCluster, seconds: float, show: Callable[["Timeline"], None]
-    ) -> None:
+    def watch(self, cluster: Watched, seconds: float, show: Callable[["Timeline"], None]) -> None:
         """Sample once a second until the run is so long; ``show`` is called after each sample."""
         while True:
             self.sample(cluster)
@@ -95,15 +112,14 @@ class Timeline:
                 return
             time.sleep(min(PERIOD_SECONDS - now % PERIOD_SECONDS, max(0.01, seconds - now)))
 
-    def sample(self, cluster: DemoCluster) -> None:
+    def sample(self, cluster: Watched) -> None:
         """Take one sample and the decisions since the last one."""
         self.workloads = [*cluster.workloads()]
-        usage = {used["name"]: used["cpu_seconds"] for used in cluster.client.get("usage")}
+        usage = cluster.usage()
         now = max(0.0, time.time() - self.epoch)
         rows = {row["name"]: self._seen(row, usage) for row in self.workloads}
         self.samples.append(DemoSample(now, busy_seconds(cluster.cpu_numbers), rows))
-        query = {"after": self._last_sequence, "limit": 1000}
-        for event in cluster.client.get("events", query=query):
+        for event in cluster.events_after(self._last_sequence):
             self._last_sequence = event["sequence"]
             if event["data"].get("decision"):
                 self.decisions.append(decision_of(event, self.epoch))

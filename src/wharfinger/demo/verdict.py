@@ -11,7 +11,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from wharfinger.demo.timeline import Row, Timeline, unix_seconds
-from wharfinger.demo.workloads import FILLERS, SERVICES, SHARE, TARGETED, TOLERANCE
+from wharfinger.demo.workloads import FILLERS, SERVICES, TARGETED, TOLERANCE
 
 HELD_SHARE = 0.8
 """A service has met its target when it held it in this share of its seconds.
@@ -59,16 +59,20 @@ def read_clients(path: Path) -> list[ClientSecond]:
 def judge(
     timeline: Timeline,
     clients: Mapping[str, Sequence[ClientSecond]],
+    needs: Mapping[str, float],
     stated: Mapping[str, float],
     run_seconds: float,
 ) -> dict[str, Any]:
-    """One run as ``-o json`` has it (docs/demo.md); ``stated`` are reservations in CPUs."""
+    """One run as ``-o json`` has it (docs/demo.md).
+
+    ``needs`` are CPUs by what programs do alone, ``stated`` reservations in CPUs.
+    """
     keys = ("name", "at_seconds", "kind", "reason", "message", "cpus")
     workloads = [
         {
             **row,
             **_verdict(timeline, row, clients.get(row["name"], ()), run_seconds),
-            "needed_cpus": SHARE * timeline.cpus if row["name"] in TARGETED else None,
+            "needed_cpus": needs.get(row["name"]),
             "reserved_cpus": stated.get(row["name"]),
             "cpu_seconds_used": round(timeline.samples[-1].cpu_seconds([row["name"]]), 3),
         }
@@ -78,6 +82,7 @@ def judge(
     return {
         "policy": timeline.policy,
         "cpus": timeline.cpus,
+        "servers": timeline.servers,
         "utilization": round(timeline.utilization((*TARGETED, *FILLERS)), 4),
         "targeted_utilization": round(timeline.utilization(TARGETED), 4),
         "machine_utilization": machine_utilization and round(machine_utilization, 4),

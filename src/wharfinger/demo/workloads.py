@@ -43,23 +43,27 @@ def manifests(values: MutableMapping[str, object]) -> str:
     return template.substitute(ChainMap(same, values))
 
 
-def offered_rate(cpus: float, solo_rate_per_second: float) -> float:
+def offered_rate(needs_cpus: float, solo_rate_per_second: float) -> float:
     """Requests a second at which a service's target is set."""
-    return _round(SHARE * cpus * solo_rate_per_second, 3)
+    return _round(needs_cpus * solo_rate_per_second, 3)
 
 
 def targets(
-    speeds: Mapping[str, float], latency_seconds: float, cpus: float, run_seconds: float
+    speeds: Mapping[str, float],
+    latency_seconds: float,
+    needs: Mapping[str, float],
+    run_seconds: float,
 ) -> dict[str, object]:
     """The manifests' values that state targets, as shares of what programs do alone.
 
     Args:
         speeds: By name: steps a second, or requests answered when they come as fast as they can.
         latency_seconds: Of the service that surges: the median at the rate of its target.
-        cpus: Of all servers.
+        needs: By name: CPUs that the target needs, by what its program does alone.
         run_seconds: Of one run.
 
-    >>> values = targets(dict.fromkeys(TARGETED, 20.0), 0.01, 2.0, 110.0)
+    >>> needs = dict.fromkeys(TARGETED, SHARE * 2)
+    >>> values = targets(dict.fromkeys(TARGETED, 20.0), 0.01, needs, 110.0)
     >>> values["web_rate"], values["web_latency_ms"]
     (4.0, 200)
     >>> values["compress_seconds"], values["compress_total"]
@@ -67,14 +71,14 @@ def targets(
     """
     values: dict[str, object] = {"surge_seconds": run_seconds / 2}
     for name in SERVICES:
-        rate = offered_rate(cpus, speeds[name])
+        rate = offered_rate(needs[name], speeds[name])
         values |= {f"{name}_rate": rate, f"{name}_surge_rate": round(rate * SURGE, 6)}
     bound = max(_MIN_LATENCY_SECONDS, _LATENCY_FACTOR * latency_seconds)
     values[f"{SURGING}_latency_ms"] = round(1000 * _round(bound, 2))
     for name, share in COMPLETE_BY.items():
         completion = round(share * run_seconds, 1)
         working = completion - _ALLOWANCE * run_seconds
-        steps = SHARE * cpus * speeds[name] * working
+        steps = needs[name] * speeds[name] * working
         values |= {f"{name}_seconds": completion, f"{name}_total": max(1, round(steps))}
     return values
 

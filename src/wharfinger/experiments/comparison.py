@@ -21,6 +21,7 @@ from wharfinger.files.tabular import csv_text
 from wharfinger.model.arrays import Array
 from wharfinger.model.workload import WorkloadType
 from wharfinger.policies.registry import split_spec
+from wharfinger.simulator.pieces import ENGINE_WORDS
 from wharfinger.simulator.policies import ORACLE
 from wharfinger.simulator.results.outcome import JobOutcome, Outcome, Series
 from wharfinger.simulator.run import UNDER, RunSpec
@@ -157,16 +158,26 @@ _Runs = list[tuple[str, list[KeptRun]]]
 def _bounded(runs: _Runs) -> _Runs:
     """The oracle takes a compared policy's schedule where that keeps more targets than its own.
 
-    So it is an upper bound of all in targets kept, and of those that keep as many in performance.
+    So it is an upper bound of all on the same engine in targets kept, and of those that keep as
+    many in performance.
     """
-    found = next(
-        (own for name, own in runs if split_spec(name.partition(UNDER)[0], "")[0] == ORACLE), []
-    )
-    for at, own in enumerate(found):
-        name, best = max(((n, each[at]) for n, each in runs), key=lambda run: _worth(run[1]))
-        if _worth(best) > _worth(own):
-            found[at] = replace(best, taken_from=name)
+    for name, own in runs:
+        engine, policy = _on_engine(name)
+        if policy != ORACLE:
+            continue
+        beside = [(n, each) for n, each in runs if _on_engine(n)[0] == engine]
+        for at, of_seed in enumerate(own):
+            taken, best = max(((n, each[at]) for n, each in beside), key=lambda r: _worth(r[1]))
+            if _worth(best) > _worth(of_seed):
+                own[at] = replace(best, taken_from=taken)
     return runs
+
+
+def _on_engine(name: str) -> tuple[frozenset[str], str]:
+    """The words of a run's name that are about its engine, and its policy with all other words."""
+    *words, policy = split_spec(name.partition(UNDER)[0], "")[0].split("+")
+    others = [word for word in words if word not in ENGINE_WORDS]
+    return frozenset(words) - frozenset(others), "+".join([*others, policy])
 
 
 def _with_ratios(runs: _Runs, ratios: Mapping[str, tuple[str, str]]) -> _Runs:

@@ -40,7 +40,7 @@ spec:
   targets: {of: best, share: 100%, kind: rate}
   reservations: exact
   training: 25%
-  fractionalCpu: false
+  engine: {fractionalCpu: false}
   maxServers: 1
 """
 NAME = "short-jobs"

@@ -45,6 +45,7 @@ from wharfinger.experiments.run_experiments import (
     PARAGON_FIGURE2,
 )
 from wharfinger.experiments.runs import RunExperiment
+from wharfinger.experiments.slurm_sites import SLURM_SITES
 
 Experiment = RunExperiment | GroundTruthStudy
 _ALL: tuple[Experiment, ...] = (
@@ -66,6 +67,7 @@ _ALL: tuple[Experiment, ...] = (
     MEASURED_GAVEL,
     MEASURED_TABLES,
     DO_NO_HARM,
+    SLURM_SITES,
     PARAGON_TABLE1,
     PARAGON_TABLE3,
     PARAGON_TABLE4,

@@ -157,7 +157,7 @@ spec:
   workloads: 300
   arrivals: {pattern: poisson, load: $load}
   targets: {of: random-platform, share: 90%, kind: rate}
-  fractionalCpu: false
+  engine: {fractionalCpu: false}
   maxServers: 1
 """
 

@@ -4,13 +4,15 @@ What can't be read is an ``InvalidInput`` of one line: file, line, column, value
 """
 
 import csv
+import gzip
 import io
 import math
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 from wharfinger.errors import InvalidInput
 from wharfinger.manifest.kinds import closest
@@ -162,19 +164,29 @@ def read_table(
 def text_lines(
     path: Path | str, kind: str = "a CSV file", errors: str = "strict", mend: str = ""
 ) -> Iterator[str]:
-    """The lines of a UTF-8 file, with their ends."""
+    """The lines of a UTF-8 file, with their ends, one by one; one named ``.gz`` is unpacked."""
     number = 0
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="", errors=errors) as file:
+        with _opened(Path(path), errors) as file:
             for line in file:
                 number += 1
                 yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise InvalidInput(
+            f"{path}: broken gzip after line {number}; fetch or pack it again"
+        ) from None
     except UnicodeDecodeError:
         mend = mend or "save it as UTF-8"
         raise InvalidInput(f"{path}: not UTF-8 after line {number}; {mend}") from None
     except (OSError, ValueError) as error:
         words = error.strerror if isinstance(error, OSError) else str(error)
         raise InvalidInput(f"{path}: {words}; {mend or f'name {kind}'}") from None
+
+
+def _opened(path: Path, errors: str) -> TextIO:
+    if path.suffix == ".gz":
+        return gzip.open(path, "rt", encoding="utf-8-sig", newline="", errors=errors)
+    return path.open(encoding="utf-8-sig", newline="", errors=errors)
 
 
 def csv_text(lines: Iterable[Sequence[str]]) -> str:

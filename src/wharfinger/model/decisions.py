@@ -62,6 +62,8 @@ class ReasonCode(StrEnum):
     """Another place is expected to keep the target that is missed here; it is moved."""
     SUSPENDED_FOR_TARGET = "suspended-for-target"
     """A neighbor misses its target; it goes on when that is kept again."""
+    PREEMPTED_FOR_TARGET = "preempted-for-target"
+    """A neighbor misses its target, and the engine can't suspend; it is started again later."""
     SIZED_BY_TARGET = "sized-by-target"
     """Its reservation of CPU was changed, and its CPU follows its target; things stay as they
     are."""
@@ -199,11 +201,13 @@ class Refuse:
             changes. Empty = it depends on all servers.
         cpu_needed: (S,) thousandths of a CPU that it would get on each server of the view, 0 =
             nothing would do; ``None`` = its reservation.
+        servers_needed: On how many servers at once it would get that.
     """
 
     decision: Decision
     waits_for: tuple[str, ...] = ()
     cpu_needed: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    servers_needed: int = 1
 
 
 RECOMMENDS = "a manager that acts: wharfinger up --mode act"

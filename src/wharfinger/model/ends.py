@@ -7,6 +7,22 @@ CANNOT_RUN = "its program can't be started: "
 
 OUT_OF_MEMORY = "out-of-memory"
 
+NODE_FAILURE = "node-failure"
+EVICTIONS = (NODE_FAILURE, "preempted", "requeued", "drained")
+"""Why an engine takes a workload off: its server failed, others needed the room, an operator or the
+engine itself put it back in line, its server is taken out of service."""
+
+
+def eviction_word(reason: str) -> str:
+    """The stable word with which the reason of an eviction begins; ``evicted`` = another.
+
+    >>> eviction_word("node-failure: n3 does not answer"), eviction_word("who knows")
+    ('node-failure', 'evicted')
+    """
+    word = reason.partition(":")[0].strip()
+    return word if word in EVICTIONS else "evicted"
+
+
 # Linux's, of 1 on; the same on x86 and Arm.
 _SIGNALS = (
     *("HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2"),

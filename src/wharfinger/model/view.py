@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.model.allocation import Allocation
+from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.arrays import frozen
 from wharfinger.model.decisions import Prediction, ReasonCode
 from wharfinger.model.memory_needs import MemoryNeed
@@ -43,6 +43,8 @@ class Capabilities:
         shares_cores: Residents of a server run on the same cores: no source beside neighbors
             reaches one workload alone.
         keeps_work: What is migrated goes on where it was; else it begins anew.
+        requeues: What it is asked to stop it can put back in line itself.
+        evicts: It may take workloads off their servers, or off some of them, of itself.
         quota_period_seconds: The shortest period of its quotas of CPU time, in which a program that
             has used its quota up is stopped; 0 = it has none.
     """
@@ -62,6 +64,8 @@ class Capabilities:
     clones: bool = False
     copies_running: bool = False
     shares_cores: bool = False
+    requeues: bool = False
+    evicts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +272,8 @@ class Request:
         memory: By which its memory is sized; ``None`` = as stated, or nothing is known.
         allowed: (S,) 1 where a server meets what the workload requires of labels; ``None`` =
             everywhere. No other server accepts work in the view that comes with the request.
+        lost: Of a running workload: what it held on servers from which it is gone, while it runs on
+            on the others; a resize is asked to replace it.
     """
 
     workload: Workload
@@ -285,6 +291,7 @@ class Request:
     pays: Callable[[Prediction], bool] | None = None
     memory: MemoryNeed | None = None
     allowed: NDArray[np.uint8] | None = field(default=None, compare=False)
+    lost: tuple[Placement, ...] = ()
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation by a policy that does not size by target.

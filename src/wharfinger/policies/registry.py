@@ -22,6 +22,7 @@ from wharfinger.policies.adaptation.slack import TargetSettings
 from wharfinger.policies.admission.arq import Arq, ArqSettings
 from wharfinger.policies.admission.fifo import Fifo, FifoSettings
 from wharfinger.policies.placement.autoscale import Autoscale
+from wharfinger.policies.placement.backfill import BackfillPlacement, BackfillSettings, EasySettings
 from wharfinger.policies.placement.least_loaded import LeastLoaded, ReservationPlacement
 from wharfinger.policies.placement.paragon import Paragon, ParagonSettings
 from wharfinger.policies.placement.paragon_oblivious import (
@@ -65,7 +66,7 @@ class Bundle:
         estimates: Whether it predicts: only then workloads are profiled and classified.
         takes_stated: Whether a simulation gives it the reservations that users state, which err.
         does_no_harm: Whether it claims to do no worse than least-loaded and random, which
-            ``tests/contract/test_do_no_harm.py`` holds it to.
+            ``tests/contract/does_no_harm.py`` holds it to.
     """
 
     placement: Part
@@ -102,6 +103,11 @@ POLICIES: dict[str, Bundle] = {
     "autoscale": Bundle(Part(Autoscale), adaptation="by-load", needs_measurements=True),
     "random": Bundle(Part(RandomChoice, DrawSettings)),
     "reservation": Bundle(Part(ReservationPlacement), takes_stated=True),
+    "backfill": Bundle(
+        Part(BackfillPlacement, BackfillSettings),
+        admission=Part(Fifo, EasySettings),
+        takes_stated=True,
+    ),
     "sparrow": Bundle(Part(Sparrow, DrawSettings)),
 }
 ADMISSIONS: dict[str, Part] = {"fifo": Part(Fifo, FifoSettings), "arq": Part(Arq, ArqSettings)}

@@ -192,6 +192,7 @@ class Runtime:
                 ev.StartFailed(key=key)
                 | ev.WorkloadFinished(key=key)
                 | ev.WorkloadVanished(key=key)
+                | ev.WorkloadEvicted(key=key)
             ):
                 self._taken.discard(key)
 

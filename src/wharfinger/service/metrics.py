@@ -196,6 +196,9 @@ class ManagerCollector:
         help_text = "Programs that were started again in the same run."
         restarts = self.manager.state.restarts
         yield CounterMetricFamily("wharfinger_restarts", help_text, restarts)
+        help_text = "Workloads that the engine took off their servers."
+        evictions = self.manager.state.evictions
+        yield CounterMetricFamily("wharfinger_evictions", help_text, evictions)
         help_text = "Programs and copies of them that ran out of memory."
         kills = self.manager.state.out_of_memory_kills
         yield CounterMetricFamily("wharfinger_out_of_memory_kills", help_text, kills)

@@ -19,6 +19,7 @@ def notes(manager: Core, record: WorkloadRecord) -> list[str]:
         *_pause(record),
         *_readiness(record),
         *_restarts(record),
+        *_evictions(record),
         *_schedule(record),
         *_dependencies(manager, record),
         *_array(manager, record),
@@ -76,6 +77,15 @@ def _restarts(record: WorkloadRecord) -> Iterator[str]:
         )
     if record.ended and restart.limit is not None and record.restarts_in_row >= restart.limit:
         yield f"it is not started again: run.restart allows {restart.limit} restarts in a row"
+
+
+def _evictions(record: WorkloadRecord) -> Iterator[str]:
+    if record.evictions:
+        again = "" if record.run == 1 else f" in run {record.run}"
+        yield f"the engine took it off its servers {_times(record.evictions)}{again}"
+    if record.lost:
+        servers = " and ".join(placement.server for placement in record.lost)
+        yield f"what it held on {servers} is lost; another server is looked for"
 
 
 def _at_most(limit: int | None) -> str:

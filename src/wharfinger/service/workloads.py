@@ -103,6 +103,8 @@ class WorkloadModel(ApiModel):
     forecast: LoadForecastModel | None = Field(description="Of its load; `null` = not known.")
     adjustments: list[AdjustmentModel] = Field(description="The newest changes, oldest first.")
     suspensions: int = Field(description="How often it was suspended for a neighbor.")
+    preemptions: int = Field(description="How often it was stopped for another's sake.")
+    evictions: int = Field(description="How often the engine took it off in this run.")
     measured: list[MeasuredModel] = Field(description="The newest of all that is measured.")
     met: bool | None = Field(
         description="Whether within the tolerance; `false` while it is down or not ready; `null` = "

@@ -10,18 +10,37 @@ at once, with nothing but such truth.
 No truth, but in the same place: ``one-a-server`` places on empty servers only; ``no-reaction``
 changes nothing that runs; ``stated+autoscale`` is given what users reserve, who err, in the place
 of what their workloads need. ``informed`` and ``policies`` do what the words say.
+
+``whole-cpus``, ``fractional-cpus``, ``no-resize``, ``resize`` and ``no-suspend`` say what the
+engine under it can do, whatever the scenario says (``engine_under``).
 """
 
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import Any
+
 from wharfinger.errors import InvalidInput
+from wharfinger.simulator.scenario.setup import EngineAbility
 
 TRUE_PLATFORMS, TRUE_SCORES = "true-platforms", "true-scores"
 TRUE_CONTENTION = "true-contention"
 TRUE_SIZES, TRUE_SERVERS = "true-sizes", "true-servers"
 NO_PROFILING, ONE_A_SERVER = "no-profiling", "one-a-server"
 STATED, NO_REACTION = "stated", "no-reaction"
+WHOLE_CPUS, FRACTIONAL_CPUS = "whole-cpus", "fractional-cpus"
+NO_RESIZE, RESIZE, NO_SUSPEND = "no-resize", "resize", "no-suspend"
+ENGINE_WORDS: dict[str, dict[str, Any]] = {
+    WHOLE_CPUS: {"fractional_cpu": False},
+    FRACTIONAL_CPUS: {"fractional_cpu": True},
+    NO_RESIZE: {"resize": False},
+    RESIZE: {"resize": True},
+    NO_SUSPEND: {"suspend": False},
+}
+"""What each sets of an ``EngineAbility``."""
 PIECES = {
     TRUE_PLATFORMS: True, TRUE_SCORES: True, TRUE_CONTENTION: True, TRUE_SIZES: True,
     TRUE_SERVERS: True, NO_PROFILING: True, ONE_A_SERVER: False, STATED: False, NO_REACTION: False,
+    **dict.fromkeys(ENGINE_WORDS, False),
 }  # fmt: skip
 """All words that may stand before a policy's name; whether each is about the truth."""
 
@@ -53,3 +72,21 @@ def words_of(policy: str, option: str = "--policy") -> tuple[frozenset[str], str
                 f"there are {', '.join(PIECES)}"
             )
     return frozenset(words), name + bracket + settings
+
+
+def engine_under(words: AbstractSet[str], engine: EngineAbility) -> EngineAbility:
+    """What the engine can do under a policy with these pieces.
+
+    Raises:
+        InvalidInput: Two of them contradict one another.
+
+    >>> engine_under({"whole-cpus", "paragon"}, EngineAbility()).fractional_cpu
+    False
+    """
+    told: dict[str, tuple[str, Any]] = {}
+    for word, values in ENGINE_WORDS.items():
+        for name, value in values.items() if word in words else ():
+            before, _ = told.setdefault(name, (word, value))
+            if before != word:
+                raise InvalidInput(f"{before} and {word} contradict one another; write one")
+    return replace(engine, **{name: value for name, (_, value) in told.items()})

@@ -38,6 +38,7 @@ from wharfinger.simulator.cluster.runs import State
 from wharfinger.simulator.engine import SimulatedEngine
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
+from wharfinger.simulator.pieces import engine_under, words_of
 from wharfinger.simulator.policies import Estimates, estimates_for
 from wharfinger.simulator.results.outcome import JobOutcome, Outcome
 from wharfinger.simulator.results.recording import Recording, read_recording
@@ -53,7 +54,7 @@ from wharfinger.simulator.results.steady import steady_window
 from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.scenario_files import in_regime, load_scenario
-from wharfinger.simulator.scenario.setup import Outage, Setup
+from wharfinger.simulator.scenario.setup import EngineAbility, Outage, Setup
 
 OUTAGES, ARRIVALS, LEAVES, LOOKS, WAKES = 6, 10, 12, 20, 30
 """Priorities at one moment; lower goes first."""
@@ -73,13 +74,14 @@ EXCHANGED = ("admission", "adaptation", "contention", "provisioning")  # parts o
 NOT_RECORDED = ("record", "series", "explain")
 Decider = Callable[[act.DecidePlacement, Callable[[ev.Report], None]], None]
 """Answers a question, at once or later, by ``PlacementProposed``."""
-_AboutAKey = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
-_NEW_NEIGHBORS = ev.WorkloadStarted | ev.WorkloadFinished | ev.WorkloadVanished
+_AboutAKey = ev.WorkloadFinished | ev.WorkloadVanished | ev.WorkloadEvicted | ev.StartFailed
+_NEW_NEIGHBORS = ev.WorkloadStarted | ev.WorkloadFinished | ev.WorkloadVanished | ev.WorkloadEvicted
 _MAY_END = (
     ev.WorkloadRejected,
     ev.WorkloadRevoked,
     ev.WorkloadFinished,
     ev.WorkloadVanished,
+    ev.WorkloadEvicted,
     ev.StartFailed,
 )
 
@@ -171,7 +173,13 @@ def _prepared(setup: Setup, spec: RunSpec) -> "Simulation":
         )
     if spec.explain:
         spec = replace(spec, keep_ended=max(spec.keep_ended, len(setup.jobs)))
-    return Simulation(setup, spec)
+    return Simulation(_on_engine(setup, engine_under(words_of(spec.policy)[0], setup.engine)), spec)
+
+
+@lru_cache(maxsize=1)
+def _on_engine(setup: Setup, engine: EngineAbility) -> Setup:
+    """The same on such an engine; what policies learn of it is kept by the setup."""
+    return setup if engine == setup.engine else replace(setup, engine=engine)
 
 
 def replay_recording(path: Path) -> Replay:
@@ -257,7 +265,9 @@ class Simulation:
             measuring=setup.measuring,
             capabilities=Capabilities(
                 max_servers_per_workload=setup.max_servers,
-                fractional_cpu=setup.fractional_cpu,
+                fractional_cpu=setup.engine.fractional_cpu,
+                resize=setup.engine.resize,
+                suspend=setup.engine.suspend,
                 measures=policy.needs_measurements,
                 profiles=policy.estimation is not None,
                 probes_running=policy.estimation is not None,

@@ -41,7 +41,7 @@ class TrainingSet:
         self.platforms = {server.platform.name: server.cpu_millicpus for server in setup.servers}
         self.reference = _reference(setup, self.platforms)
         largest = self.platforms[self.reference]
-        self.columns = _columns(largest, fractional=setup.fractional_cpu)
+        self.columns = _columns(largest, fractional=setup.engine.fractional_cpu)
         servers = min(MOST_SERVERS, setup.max_servers)
         campaign = Campaign(setup, streams, self.reference, self.columns, servers)
         self.sources = campaign.signals()

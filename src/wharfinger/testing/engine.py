@@ -40,6 +40,7 @@ from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
 from wharfinger.model.workload import Run, Target
+from wharfinger.testing.engine_eviction import EVICTION_CHECKS
 from wharfinger.testing.engine_profiling import PROFILING_CHECKS
 from wharfinger.testing.engine_servers import SERVER_CHECKS, check_server
 from wharfinger.testing.harness import ENDS, EngineCheck, EngineHarness, EngineTrial, expect
@@ -725,5 +726,5 @@ def the_descriptor_tells_of_news_and_of_nothing_else(trial: EngineTrial) -> None
     raise AssertionError("still readable when everything has been reported")
 
 
-for _check in (*PROFILING_CHECKS, *SERVER_CHECKS):
+for _check in (*PROFILING_CHECKS, *SERVER_CHECKS, *EVICTION_CHECKS):
     _engine_check(_check)

@@ -26,8 +26,15 @@ from wharfinger.errors import EngineFault
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
-# An answer to an action; told late and twice it could be taken for a later action's answer.
-_ANSWERS = (ev.AllocationResized, ev.ResizeFailed, ev.ProfilingFinished, ev.ProfilingFailed)
+# An answer to an action; told late and twice it could be taken for a later action's answer. So a
+# loss could be taken for one of what has taken its place since.
+_ANSWERS = (
+    ev.AllocationResized,
+    ev.ResizeFailed,
+    ev.PlacementsLost,
+    ev.ProfilingFinished,
+    ev.ProfilingFailed,
+)
 _ANSWERED = (act.StartWorkload, act.ResizeAllocation, act.ProfileWorkload, act.ProbeWorkload)
 
 

@@ -24,10 +24,10 @@ from wharfinger.model.workload import Probe, Run, Workload, WorkloadType
 R = TypeVar("R", bound=ev.Report)
 T = TypeVar("T")
 
-End = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
+End = ev.WorkloadFinished | ev.WorkloadVanished | ev.WorkloadEvicted | ev.StartFailed
 FAILED = 3
 """Exit status of a program that fails."""
-ENDS = (ev.WorkloadFinished, ev.WorkloadVanished, ev.StartFailed)
+ENDS = (ev.WorkloadFinished, ev.WorkloadVanished, ev.WorkloadEvicted, ev.StartFailed)
 
 
 def expect(condition: bool, message: str) -> None:
@@ -330,6 +330,9 @@ class EngineHarness:
         deadline_seconds: How long anything may take before a check fails.
         occupy: On the open engine's first server others hold so many thousandths of a CPU and bytes
             of memory from now on; ``None`` where a test can't make that happen.
+        evict: Makes what runs the engine take a start off, from outside; ``None`` where a test
+            can't make that happen.
+        lose_server: Takes a start that runs on several servers off this one of them; so with it.
     """
 
     directory: Path
@@ -339,6 +342,8 @@ class EngineHarness:
     remove_servers: Callable[[Engine], None] | None = None
     deadline_seconds: float = 30.0
     occupy: Callable[[Engine, int, int], None] | None = None
+    evict: Callable[[str], None] | None = None
+    lose_server: Callable[[str, str], None] | None = None
 
     @property
     def state(self) -> Path:

@@ -1,6 +1,7 @@
 """Every edge of the lifecycle's table is walked by the events that cause it."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -87,6 +88,14 @@ def _restart(cluster: Cluster) -> None:
     cluster.manager.apply(0.0, ev.WorkloadFinished(_key(cluster), None, 15, "killed"))
 
 
+def _evict(cluster: Cluster) -> None:
+    """It may be started again."""
+    record = cluster.record(NAME)
+    run = replace(record.workload.run, restartable=True)
+    record.workload = replace(record.workload, run=run)
+    cluster.manager.apply(0.0, ev.WorkloadEvicted(_key(cluster), "requeued"))
+
+
 def _fold(event: Callable[[Cluster], ev.Event]) -> Callable[[Cluster], None]:
     """A decision of the core, folded as a replay does it."""
     return lambda cluster: cluster.manager.apply(0.0, event(cluster))
@@ -106,6 +115,7 @@ CAUSES: dict[Trigger, Callable[[Cluster], object]] = {
     Trigger.RETRY: lambda c: c.tell(ev.StartFailed(_key(c), "busy", retryable=True)),
     Trigger.GIVE_UP: _give_up,
     Trigger.RESTART: _restart,
+    Trigger.EVICT: _evict,
     Trigger.SUCCEED: lambda c: c.tell(ev.WorkloadFinished(_key(c), 0, None, "exited")),
     Trigger.FAIL: lambda c: c.tell(ev.WorkloadFinished(_key(c), 3, None, "exited")),
     Trigger.VANISH: lambda c: c.tell(ev.WorkloadVanished(_key(c), "supervisor killed")),

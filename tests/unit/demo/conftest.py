@@ -12,6 +12,7 @@ from wharfinger.demo.verdict import ClientSecond, judge
 from wharfinger.demo.workloads import (
     FILLERS,
     SERVICES,
+    SHARE,
     TARGETED,
     manifests,
     targets,
@@ -23,10 +24,15 @@ SECONDS = 20
 STATED = reservations(TARGETED, 0.2, 0, 1.0)
 
 
+def needs(cpus: float = 2.0) -> dict[str, float]:
+    """The same for each."""
+    return dict.fromkeys(TARGETED, SHARE * cpus)
+
+
 def values(cpus: float = 2.0, rate: float = 100.0, latency: float = 0.002) -> dict[str, object]:
     """Of the manifests."""
     return {
-        **targets(dict.fromkeys(TARGETED, rate), latency, cpus, SECONDS),
+        **targets(dict.fromkeys(TARGETED, rate), latency, needs(cpus), SECONDS),
         **{f"{name}_millicpus": round(1000 * STATED[name]) for name in TARGETED},
         **{f"{name}_port": 8000 + at for at, name in enumerate(SERVICES)},
         "profile_seconds": 1.0,
@@ -80,7 +86,7 @@ def row(name: str, *, ended_second: int | None = None) -> dict[str, Any]:
 
 
 def timeline(policy: str, *, good: bool) -> Timeline:
-    made = Timeline(policy, 0.0, 2.0)
+    made = Timeline(policy, 0.0, 2.0, 2)
     names = (*TARGETED, *FILLERS)
     for second in range(SECONDS + 1):
         rows = {name: {**row(name), "cpu_seconds": 0.2 * second, "met": True} for name in names}
@@ -119,7 +125,7 @@ def run_of(policy: str, *, good: bool) -> DemoRun:
         ]
         for name in SERVICES
     }
-    return DemoRun(made, clients, judge(made, clients, STATED, SECONDS), SECONDS / 2)
+    return DemoRun(made, clients, judge(made, clients, needs(), STATED, SECONDS), SECONDS / 2)
 
 
 @pytest.fixture

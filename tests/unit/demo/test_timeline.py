@@ -3,7 +3,7 @@
 import io
 import sys
 
-from tests.unit.demo.conftest import STATED, row, timeline
+from tests.unit.demo.conftest import STATED, needs, row, timeline
 from wharfinger.cli.demo_progress import DemoProgress
 from wharfinger.demo.timeline import Timeline, busy_seconds, decision_of
 from wharfinger.demo.verdict import ClientSecond, judge, read_clients
@@ -34,24 +34,26 @@ def test_a_changed_allocation_is_an_adjustment_and_a_new_classification_is_none(
 
 
 class Answers:
-    """A manager's client and the cluster that has it, with one workload."""
+    """A cluster with one workload."""
 
     cpu_numbers = (0,)
 
     def __init__(self):
-        self.client = self
         self.now = {}
         self.used = 0.0
 
     def workloads(self):
         return [{**row("web"), **self.now}]
 
-    def get(self, kind, query=None):
-        return [{"name": "web", "cpu_seconds": self.used}] if kind == "usage" else []
+    def usage(self):
+        return {"web": self.used}
+
+    def events_after(self, sequence):
+        return []
 
 
 def test_cpu_time_is_of_all_starts_and_what_waits_holds_nothing():
-    seen, answers = Timeline("quasar", 0.0, 2.0), Answers()
+    seen, answers = Timeline("quasar", 0.0, 2.0, 2), Answers()
     for key, used in (("1", 3.0), ("1", 5.0), ("2", None), ("2", 1.0)):
         answers.now, answers.used = {"key": key}, used
         seen.sample(answers)
@@ -72,7 +74,7 @@ def test_what_clients_saw_is_judged_second_by_second(tmp_path):
     )
     seen = read_clients(log)
     assert seen[0] == ClientSecond(1.0, 30.0, 0.01)
-    result = judge(timeline("quasar", good=True), {"web": seen}, STATED, 20.0)
+    result = judge(timeline("quasar", good=True), {"web": seen}, needs(), STATED, 20.0)
     web = next(workload for workload in result["workloads"] if workload["name"] == "web")
     # Of the seconds from 6 to 20 the last five were too slow.
     assert (web["held_share"], web["met"]) == (round(10 / 15, 4), False)
@@ -80,7 +82,7 @@ def test_what_clients_saw_is_judged_second_by_second(tmp_path):
 
 
 def test_a_service_without_clients_has_not_met_its_target():
-    result = judge(timeline("quasar", good=True), {}, STATED, 20.0)
+    result = judge(timeline("quasar", good=True), {}, needs(), STATED, 20.0)
     web = next(workload for workload in result["workloads"] if workload["name"] == "web")
     assert (web["held_share"], web["performance"], web["met"]) == (None, None, False)
 

@@ -19,7 +19,8 @@ CPUS = st.sampled_from([1.0, 2.0])
 
 @given(CPUS, st.floats(1.0, 1e5))
 def test_a_batch_job_fits_into_its_time_with_what_it_needs(cpus, rate):
-    values = targets(dict.fromkeys(TARGETED, rate), 0.0, cpus, 110.0)
+    needs = dict.fromkeys(TARGETED, SHARE * cpus)
+    values = targets(dict.fromkeys(TARGETED, rate), 0.0, needs, 110.0)
     for name in COMPLETE_BY:
         assert values[f"{name}_total"] / (rate * SHARE * cpus) < values[f"{name}_seconds"]
 

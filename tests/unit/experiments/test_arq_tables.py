@@ -85,7 +85,7 @@ def test_scenarios_are_the_shipped_one_but_for_what_they_add():
     shipped = load_scenario(LOCAL)
     told = read_scenario(stated(), source="stated", directory=Path("/"))
     assert replace(told, population=shipped.population) == shipped
-    assert [replace(each, expects_duration=False) for each in told.population] == list(
+    assert [replace(each, expects_duration=None) for each in told.population] == list(
         shipped.population
     )
     ranked = read_scenario(priorities(), source="priorities", directory=Path("/"))

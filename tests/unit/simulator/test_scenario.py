@@ -24,7 +24,7 @@ from wharfinger.simulator.scenario.scenario_types import (
     Scenario,
     ServerGroup,
 )
-from wharfinger.simulator.scenario.setup import Faults
+from wharfinger.simulator.scenario.setup import EngineAbility, Faults
 from wharfinger.simulator.scenario.swf import Larger, SwfTrace
 from wharfinger.simulator.scenario.targets import (
     Reservations,
@@ -288,7 +288,10 @@ def test_what_is_stated_fits_the_largest_server_and_is_drawn_apart():
 
 
 def test_whole_cpus_are_whole():
-    scenario = of_class(PopulationClass("job", cpus_millicpus=(500, 1500)), fractional_cpu=False)
+    scenario = of_class(
+        PopulationClass("job", cpus_millicpus=(500, 1500)),
+        engine=EngineAbility(fractional_cpu=False),
+    )
     setup = build(scenario, 1, workloads=200)
     for job in setup.jobs:
         assert job.stated.cpu_millicpus % 1000 == 0
@@ -366,7 +369,7 @@ def test_measured_tables_make_population_and_platforms(tmp_path: Path):
     ]
     assert {server.cpu_millicpus for server in setup.servers} == {2000}
     assert {job.application for job in setup.jobs} == {"a", "b", "c"}
-    assert not setup.fractional_cpu
+    assert not setup.engine.fractional_cpu
     for job in setup.jobs:
         best = max(setup.truth.most(name, job.application) for name in ("fast", "slow"))
         assert 120 <= job.work / best <= 14_400.000001

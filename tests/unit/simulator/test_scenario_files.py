@@ -70,7 +70,7 @@ def test_a_whole_scenario_is_read():
   measuring: {every: 20s, noise: 5%}
   faults: {mtbf: 7d, outages: [{server: big-1, at: 1h, for: 10m}]}
   until: 1d
-  fractionalCpu: false
+  engine: {fractionalCpu: false}
 """
     )
     assert scenario.name == "shop"
@@ -93,7 +93,7 @@ def test_a_whole_scenario_is_read():
     assert scenario.reservations == Reservations(0.5, 4.0, 0.0)
     assert (scenario.training, scenario.until_seconds) == (0.5, 86_400.0)
     assert scenario.faults == Faults((Outage("big-1", 3600.0, 600.0),), mtbf_seconds=7 * 86_400.0)
-    assert not scenario.fractional_cpu
+    assert not scenario.engine.fractional_cpu
 
 
 def test_the_least_scenario():

@@ -62,6 +62,16 @@ class Migrate:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptFor:
+    """It is stopped for the sake of a neighbor, and not placed again before ``until``."""
+
+    name: str
+    preempted_for: str
+    until: float
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
 class Reclassify:
     """It is reclassified, by these measurements."""
 
@@ -82,7 +92,7 @@ class RaiseSources:
     placements: tuple[Placement, ...] = ()
 
 
-Remedy = Resize | Unchanged | Suspend | Resume | Migrate | Reclassify | RaiseSources
+Remedy = Resize | Unchanged | Suspend | Resume | Migrate | PreemptFor | Reclassify | RaiseSources
 
 
 class Residents(Protocol):

@@ -5,6 +5,7 @@
 
 from dataclasses import dataclass
 
+from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Place, Refuse
 
 
@@ -12,12 +13,15 @@ from wharfinger.model.decisions import Decision, Place, Refuse
 class Preempt:
     """Other workloads are stopped for its sake; it is tried again when they have left.
 
-    The victims, running and restartable (``View.occupants``), return to their queue. One
-    that would be served before this one there is not stopped.
+    The victims, running and restartable (``View.occupants``), return to their queue. Only
+    best-effort work is stopped for what is not, and of each only what has a lower priority. What
+    they free is held for it until it is placed, and so is what is free of ``placements``, where it
+    is to go; empty = not stated.
     """
 
     victims: tuple[str, ...]
     decision: Decision
+    placements: tuple[Placement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

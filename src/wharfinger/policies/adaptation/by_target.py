@@ -15,6 +15,7 @@ from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.seams.adaptation import (
     Migrate,
+    PreemptFor,
     Reclassify,
     Remedy,
     Residents,
@@ -36,7 +37,7 @@ from wharfinger.model.decisions import (
     recommended,
 )
 from wharfinger.model.profile import Estimate, Measurements
-from wharfinger.model.units import cpu_number
+from wharfinger.model.units import cpu_number, format_duration
 from wharfinger.model.view import ALL_REASONS, OffTarget, Request
 from wharfinger.model.workload import Adapt, WorkloadType
 from wharfinger.policies.adaptation.demand import Demand, sized_by
@@ -249,17 +250,11 @@ class ByTarget:
             for other in self._slack.suspended_ineffectively(neighbors, record):
                 why = f"{record.name} did no better for it"
                 yield _resume(other, why, cluster, ineffective=True)
-        if cluster.state.capabilities.suspend:
-            neighbor = self._slack.to_suspend(neighbors, record, now)
-            if neighbor is not None:
-                message = (
-                    f"{record.name} has violated its target at {off.normalized:.0%} for "
-                    f"{off.for_seconds:.0f} s: best-effort {neighbor.name} is suspended"
-                )
-                reason = ReasonCode.SUSPENDED_FOR_TARGET
-                decision = _adapted(cluster.placement.name, reason, message)
-                yield Suspend(neighbor.name, record.name, decision)
-                return True
+        gives_way = partial(_gives_way, cluster)
+        neighbor = self._slack.to_suspend(filter(gives_way, neighbors), record, now)
+        if neighbor is not None:
+            yield self._give_way(now, neighbor, record, off, cluster)
+            return True
         # While it is reclassified, what was predicted of it is known to be wrong, elsewhere too.
         if record.reclassifying:
             return False
@@ -268,6 +263,33 @@ class ByTarget:
             if moved:
                 return True
         return (yield from self._isolate(now, record, off, cluster))
+
+    def _give_way(
+        self,
+        now: float,
+        neighbor: WorkloadRecord,
+        record: WorkloadRecord,
+        off: OffTarget,
+        cluster: Residents,
+    ) -> Remedy:
+        """It is suspended; where the engine can't do that, it is stopped and comes back later."""
+        why = (
+            f"{record.name} has violated its target at {off.normalized:.0%} for "
+            f"{off.for_seconds:.0f} s: best-effort {neighbor.name}"
+        )
+        policy = cluster.placement.name
+        if cluster.state.capabilities.suspend:
+            reason = ReasonCode.SUSPENDED_FOR_TARGET
+            return Suspend(
+                neighbor.name, record.name, _adapted(policy, reason, f"{why} is suspended")
+            )
+        seconds = self._slack.preempted_seconds(neighbor)
+        message = (
+            f"{why} is stopped, as the engine can't suspend it; it is placed again after "
+            f"{format_duration(seconds)} at the earliest"
+        )
+        decision = _adapted(policy, ReasonCode.PREEMPTED_FOR_TARGET, message)
+        return PreemptFor(neighbor.name, record.name, now + seconds, decision)
 
     def _migrate(
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
@@ -407,6 +429,12 @@ class ByTarget:
             longest = any(map(is_violated, neighbors))
             why = "the longest suspension is over" if longest else "no neighbor violates its target"
             yield _resume(record, why, cluster)
+
+
+def _gives_way(cluster: Residents, neighbor: WorkloadRecord) -> bool:
+    """Whether it can be suspended, or else be stopped and started again."""
+    may_stop = neighbor.workload.run.restartable and not neighbor.revoking
+    return cluster.state.capabilities.suspend or (may_stop and not neighbor.stop_reason)
 
 
 def _may_move_first(record: WorkloadRecord) -> bool:

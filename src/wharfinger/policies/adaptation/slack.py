@@ -343,6 +343,12 @@ class Slack:
                 at = max(at, resident.phase_since + settings.settling_seconds)
         return min(at, latest)
 
+    def preempted_seconds(self, record: WorkloadRecord) -> float:
+        """For how long one that was stopped for a neighbor is not placed again: as a suspension."""
+        settings = self.settings
+        doublings = min(record.preemptions, 10)
+        return min(settings.suspension_seconds * 2.0**doublings, settings.max_suspension_seconds)
+
     def may_migrate(self, record: WorkloadRecord, now: float) -> bool:
         """Whether it may be restarted elsewhere now: each time it has run for twice as long."""
         if not record.workload.run.restartable or record.started_at is None:

@@ -30,6 +30,8 @@ from wharfinger.model.units import cpu_number, memory_number
 from wharfinger.model.view import Request, View
 from wharfinger.native import free_on
 
+CANT_RESIZE = "the engine can't resize a running workload"
+INSTEAD_OF_RESIZE = "deleting it and handing it in again"
 _VALUES_SHOWN = 4
 _LOOKED_AT = 64
 """How many servers are searched for ones that a record names because they can't take it."""
@@ -50,6 +52,8 @@ class ByReservation:
         self, request: Request, placements: tuple[Placement, ...], view: View
     ) -> Place | Refuse | None:
         """The changed reservation, in place; what is elastic of it stays as it is."""
+        if request.lost:
+            return _replace_lost(self.name, request, placements, view)
         need, reservation = request.reserved(view.capabilities), request.workload.reservation
         if len(placements) == 1:
             held = placements[0].allocation
@@ -305,6 +309,69 @@ def wanted(need: Allocation) -> str:
     return f"{cpu_number(need.cpu_millicpus)} CPU and {memory_number(need.memory_bytes)}"
 
 
+def _replace_lost(
+    policy: str, request: Request, placements: tuple[Placement, ...], view: View
+) -> Place | Refuse:
+    """Other servers, with as much each, for those from which it is gone: the least loaded ones.
+
+    Where it is to be spread over zones, in a zone where it is not, if there is one with room.
+    """
+    scale = request.workload.scale
+    most = min(scale.max_servers, view.capabilities.max_servers_per_workload)
+    gone = " and ".join(placement.server for placement in request.lost)
+    decision = Decision(
+        stage=Stage.ADAPTATION,
+        decided_by=policy,
+        accepted=False,
+        reason=ReasonCode.NOT_SUPPORTED,
+        message="",
+        considered=len(view.names),
+        numbers=needed(request.lost[0].allocation),
+    )
+    if not view.capabilities.resize or scale.gang:
+        why = "all its servers start together (gang)" if scale.gang else "the engine can't add one"
+        message = f"{gone} is gone, and no server takes its place: {why}"
+        return Refuse(replace(decision, message=message, would_change="starting it again"))
+    held = [view.row(placement.server) for placement in placements]
+    added: list[Placement] = []
+    for lost in request.lost[: max(0, most - len(placements))]:
+        row = _least_loaded_elsewhere(request, lost.allocation, view, held)
+        if row is not None:
+            held.append(row)
+            added.append(replace(lost, server=view.names[row]))
+    if not added:
+        in_words = wanted(request.lost[0].allocation)
+        message = f"{gone} is gone, and no other server has {in_words} free to take its place"
+        mend = f"{in_words} free on another server"
+        return Refuse(
+            replace(decision, reason=ReasonCode.NO_ROOM, message=message, would_change=mend)
+        )
+    there = " and ".join(placement.server for placement in added)
+    message = f"{gone} is gone while it runs on: {there} takes its place"
+    shown = candidates(view, held[-len(added) :], repeat(None))
+    told = replace(
+        decision, accepted=True, reason=ReasonCode.OK, message=message, candidates=tuple(shown)
+    )
+    return Place((*placements, *added), told)
+
+
+def _least_loaded_elsewhere(
+    request: Request, need: Allocation, view: View, held: list[int]
+) -> int | None:
+    """The least loaded server with room, on which it is not; in another zone if it is to be."""
+    takes = open_servers(request, view).astype(bool) & (view.unsettled == 0)
+    takes &= view.cpu_capacity - view.cpu_allocated >= need.cpu_millicpus
+    takes &= view.memory_capacity - view.memory_allocated >= need.memory_bytes
+    takes[held] = False
+    rows = np.flatnonzero(takes)
+    if not rows.size:
+        return None
+    load = view.cpu_allocated[rows] / np.maximum(view.cpu_capacity[rows], 1)
+    if request.workload.scale.spread is not None and view.zone is not None:
+        load = load + np.isin(view.zone[rows], view.zone[held])
+    return int(rows[np.argmin(load)])
+
+
 def change_in_place(
     policy: str, need: Allocation, placements: tuple[Placement, ...], view: View, why: str
 ) -> Place | Refuse:
@@ -313,8 +380,8 @@ def change_in_place(
     short = [p for p in placements if not _fits_instead(view, rows[p.server], p.allocation, need)]
     message, reason, would_change = why, ReasonCode.OK, ""
     if not view.capabilities.resize:
-        message, reason = "the engine can't resize a running workload", ReasonCode.NOT_SUPPORTED
-        would_change = "deleting it and handing it in again"
+        message, reason = CANT_RESIZE, ReasonCode.NOT_SUPPORTED
+        would_change = INSTEAD_OF_RESIZE
     elif short:
         message, reason = f"{short[0].server} has no room for it to grow", ReasonCode.NO_ROOM
         would_change = "room on the server where it runs"

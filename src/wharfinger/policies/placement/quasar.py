@@ -39,7 +39,7 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate
 from wharfinger.model.units import cpu_number
 from wharfinger.model.view import ALL_REASONS, OffTarget, Request, View
-from wharfinger.model.workload import OnMiss, Spread, WorkloadType
+from wharfinger.model.workload import OnMiss, WorkloadType
 from wharfinger.policies.placement.best_effort import left_over, taken
 from wharfinger.policies.placement.common import (
     ByReservation,
@@ -78,6 +78,7 @@ from wharfinger.policies.placement.several import (
     one_more,
     scale_out,
     with_next,
+    zones_of,
 )
 from wharfinger.policies.placement.sizing import (
     REACHABLE,
@@ -131,11 +132,6 @@ class QuasarSettings:
     fragmentation_weight: float = 2.0
     same_score: float = 0.05
     resizing: ResizeSettings = field(default_factory=ResizeSettings)
-
-
-def _zone_of(request: Request, view: View) -> NDArray[np.int64] | None:
-    """(S,) over which its servers are to be spread; ``None`` = over nothing."""
-    return view.zone if request.workload.scale.spread is Spread.ZONE else None
 
 
 def _curves(request: Request, off: OffTarget, view: View) -> list[TargetPart]:
@@ -359,7 +355,7 @@ class Quasar(ByReservation):
             options.lost,
             options.outs,
             self.settings.sizing.plateau,
-            _zone_of(options.request, view),
+            zones_of(options.request, view),
         )
 
     def _several(self, best: int, options: ServerOptions) -> ServerSet | None:
@@ -392,7 +388,7 @@ class Quasar(ByReservation):
         if max(options.outs) < 2 or (several and several.kept >= sizing.confidence):
             return None
         usable, suffered = open_servers(request, view) > 0, options.contention.suffered
-        given = options.outs, self.settings.sizing.plateau, _zone_of(request, view)
+        given = options.outs, self.settings.sizing.plateau, zones_of(request, view)
         found = best_when_empty(sizing, suffered, view.cpu_capacity, usable, *given)
         return found if found and found.kept >= sizing.confidence else None
 
@@ -634,7 +630,7 @@ class Quasar(ByReservation):
             outs,
             self.settings.resizing.margin / max(off.normalized, LEAST_DIFFERENCE),
             self.settings.sizing.plateau,
-            _zone_of(request, view),
+            zones_of(request, view),
             None if off.offered_per_second is None else self._confidence,
         )
         if more is None or more.factor < 1 + self.settings.resizing.min_step:
@@ -704,7 +700,7 @@ class Quasar(ByReservation):
     ) -> Place | Refuse | None:
         """Along the curve that was classified, from how it does now."""
         classification, off, settings = request.classification, request.off_target, self.settings
-        if request.workload.target is None:
+        if request.workload.target is None or request.lost:
             return super().resize(request, placements, view)
         if off is None:
             return follow_memory(self.name, request, placements, view)

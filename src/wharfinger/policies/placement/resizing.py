@@ -21,7 +21,11 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate, quantile
 from wharfinger.model.units import cpu_number, memory_number
 from wharfinger.model.view import OffTarget, Request, View
-from wharfinger.policies.placement.common import change_in_place
+from wharfinger.policies.placement.common import (
+    CANT_RESIZE,
+    INSTEAD_OF_RESIZE,
+    change_in_place,
+)
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.policies.placement.sizing import SizingSettings, prediction, sizes
 
@@ -153,17 +157,19 @@ def follow_on_several(
     given = sum(placement.allocation.cpu_millicpus for placement in after)
     if abs(given - before) < settings.min_step * before:
         return None
+    able = view.capabilities.resize
     why = _why(off, whole, replace(whole, cpu_millicpus=given))
     decision = Decision(
         Stage.ADAPTATION,
         policy,
-        accepted=True,
-        reason=ReasonCode.OK,
-        message=f"{why}, on {len(after)} servers together",
+        accepted=able,
+        reason=ReasonCode.OK if able else ReasonCode.NOT_SUPPORTED,
+        message=f"{why}, on {len(after)} servers together" if able else CANT_RESIZE,
+        would_change="" if able else INSTEAD_OF_RESIZE,
         considered=len(after),
         numbers={"cpu_needed_millicpus": float(given), "pace": off.normalized},
     )
-    return Place(after, decision)
+    return Place(after, decision) if able else Refuse(decision)
 
 
 def _in_proportion(placement: Placement, share: float, view: View, step: int) -> Placement:
@@ -282,7 +288,7 @@ class Feedback(LeastLoaded):
         self, request: Request, placements: tuple[Placement, ...], view: View
     ) -> Place | Refuse | None:
         """More where the target is missed, less where there is more than enough."""
-        if request.workload.target is None:
+        if request.workload.target is None or request.lost:
             return super().resize(request, placements, view)
         if request.off_target is None:
             return follow_memory(self.name, request, placements, view)

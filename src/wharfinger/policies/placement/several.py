@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from wharfinger.core.seams.contention import Array, LogEstimates, Rows
 from wharfinger.model.arrays import normal_below
 from wharfinger.model.profile import Classification, Estimate, quantile
-from wharfinger.model.view import Capabilities
-from wharfinger.model.workload import Workload, WorkloadType
+from wharfinger.model.view import Capabilities, Request, View
+from wharfinger.model.workload import Spread, Workload, WorkloadType
 from wharfinger.policies.placement.sizing import ALONE, LEAST_STD, Sizing
 
 WORTH = 0.1
@@ -144,7 +144,7 @@ def _by_quality(sizing: Sizing, servers: ServerChoice) -> tuple[Rows, list[int]]
     rows = np.flatnonzero(servers.possible & (at >= 0))
     does = sizing.curve.medians[at[rows]] - sizing.drop.mean[rows]
     order = np.argsort(servers.lost[rows] - does, kind="stable")
-    in_order = rows[order] if servers.zone is None else _in_turn(rows[order], servers.zone)
+    in_order = rows[order] if servers.zone is None else in_turn(rows[order], servers.zone)
     rows = in_order[: max(servers.outs)]
     return rows, sizing.curve.sizes[at[rows]].tolist()
 
@@ -165,7 +165,12 @@ def with_next(sizing: Sizing, found: ServerSet, servers: ServerChoice) -> Server
     return _set_of(sizing, rows, cpu, servers.lost, servers.outs[len(rows)])
 
 
-def _in_turn(rows: Rows, zone: NDArray[np.int64]) -> Rows:
+def zones_of(request: Request, view: View) -> NDArray[np.int64] | None:
+    """(S,) over which its servers are to be spread; ``None`` = over nothing."""
+    return view.zone if request.workload.scale.spread is Spread.ZONE else None
+
+
+def in_turn(rows: Rows, zone: NDArray[np.int64]) -> Rows:
     """The first of each zone, then the second of each, and so on; unknown ones are their own."""
     of_each = zone[rows]
     by_zone = np.argsort(of_each, kind="stable")

@@ -10,6 +10,7 @@ from math import inf
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Placement
+from wharfinger.model.ends import NODE_FAILURE
 from wharfinger.model.platform import Server
 from wharfinger.model.workload import Run as Command
 from wharfinger.model.workload import Workload, WorkloadType
@@ -54,13 +55,13 @@ class SimulatedCluster(SimulatedServers):
     def occupy(self, name: str, cpu_millicpus: int, memory_bytes: int) -> None:
         """From now on work of others holds this much of a server; what runs there goes on."""
         server = self.machines[name].server
-        held = replace(
-            server, others_cpu_millicpus=cpu_millicpus, others_memory_bytes=memory_bytes
-        )
+        held = replace(server, others_cpu_millicpus=cpu_millicpus, others_memory_bytes=memory_bytes)
         self.change_servers(held)
 
-    def remove_server(self, name: str, reason: str = "it failed") -> None:
-        """A server is gone, with all that runs there."""
+    def remove_server(
+        self, name: str, reason: str = "it failed", *, rest_survives: bool = False
+    ) -> None:
+        """A server is gone, with all that runs there; ``rest_survives``: only with those parts."""
         machine = self.machines.pop(name, None)
         if machine is None:
             return
@@ -69,8 +70,36 @@ class SimulatedCluster(SimulatedServers):
         self.profiling.server_left(machine, f"server {name} left")
         self.probing.server_left(machine, f"server {name} left")
         for run in dict.fromkeys(part.run for part in machine.parts if part.run.killed is None):
-            self._end(run, ev.WorkloadVanished(run.key, f"server {name} left"))
+            if rest_survives and len(run.placements) > 1:
+                self.lose_part(run.key, name, f"{NODE_FAILURE}: server {name} left")
+            else:
+                self._end(run, ev.WorkloadVanished(run.key, f"server {name} left"))
         self.tell(ev.ServerLeft(name, reason))
+
+    def evict(self, key: str, reason: str = "preempted") -> None:
+        """The engine takes a start off its servers; ``reason`` as in ``WorkloadEvicted``."""
+        run = self._runs.get(key)
+        if run is not None and run.job.application:
+            self._end(run, ev.WorkloadEvicted(key, reason))
+
+    def lose_part(self, key: str, server: str, reason: str = NODE_FAILURE) -> None:
+        """A start is gone from one of its servers, and goes on on the others, if there are any."""
+        run = self._runs.get(key)
+        if run is None or run.end is not None:
+            return
+        lost = tuple(p for p in run.placements if p.server == server)
+        left = tuple(p for p in run.placements if p.server != server)
+        if not left:
+            self.evict(key, reason)
+        elif lost:
+            run.lost = ev.PlacementsLost(key, lost, reason)
+            run.resizes += 1  # A resize under way is overtaken.
+            run.placements = left
+            if run.state is not State.STARTING:
+                run.settle(self.now)
+                self.leave(run)
+                self.settle_in(run, left)
+            self.tell(run.lost)
 
     # --- what an engine calls -------------------------------------------------------------
 
@@ -216,8 +245,13 @@ class SimulatedCluster(SimulatedServers):
             del self._runs[key]
 
     def _tell_again(self, run: SimulatedRun) -> None:
-        ready = run.ready if run.end is None else None
-        for report in (run.started, ready, run.end):
+        goes_on = run.end is None
+        for report in (
+            run.started,
+            run.ready if goes_on else None,
+            run.lost if goes_on else None,
+            run.end,
+        ):
             if report is not None:
                 self._say(report)
 
@@ -243,6 +277,9 @@ class SimulatedCluster(SimulatedServers):
         if run is None or run.state not in (State.RUNNING, State.SUSPENDED):
             self.tell(ev.ResizeFailed(key, "it does not run", placements))
             return
+        if not self.capabilities.resize:
+            self.tell(ev.ResizeFailed(key, "this engine can't resize", placements))
+            return
         run.resizes += 1
         what = (run, run.resizes, placements)
         self.loop.schedule(self.now + self.costs.resize_seconds, self._resized, what)
@@ -256,6 +293,7 @@ class SimulatedCluster(SimulatedServers):
             self.tell(ev.ResizeFailed(run.key, why, placements))
             return
         if number == run.resizes:
+            run.lost = None
             run.settle(self.now)
             self.leave(run)
             self.settle_in(run, placements)

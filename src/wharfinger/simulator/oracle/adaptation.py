@@ -26,6 +26,8 @@ _CHANGES = (
     ev.WorkloadStarted,
     ev.WorkloadFinished,
     ev.WorkloadVanished,
+    ev.WorkloadEvicted,
+    ev.PlacementsLost,
     ev.AllocationResized,
     ev.ServerReported,
     ev.ServersReported,

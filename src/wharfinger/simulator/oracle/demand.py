@@ -116,7 +116,7 @@ class Knowledge:
             s.platform.name: min(s.cpu_millicpus, s.platform.cpu_millicpus) for s in setup.servers
         }
         self.platforms = tuple(self.cpu_millicpus)
-        self._fractional = setup.fractional_cpu
+        self._fractional = setup.engine.fractional_cpu
         self.memory_bytes = {s.platform.name: s.memory_bytes for s in setup.servers}
         self._most: dict[str, float] = {}
         self._values: dict[tuple[str, str, int, int], float] = {}

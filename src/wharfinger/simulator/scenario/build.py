@@ -93,7 +93,7 @@ def build(
         scenario.measuring,
         _training(world),
         scenario.until_seconds,
-        scenario.fractional_cpu,
+        scenario.engine,
         max([scenario.max_servers, *(draft.of.scale.max_servers for draft in drafts)]),
         world.notes,
         world.needs,

@@ -95,6 +95,7 @@ class Draft:
         goal: Two even draws, for its target: which platform, which share.
         name: In its trace; empty = it is numbered.
         seconds: Of a job with phases: its duration, each phase alone on its best platform.
+        expected_seconds: That its user says it runs; ``None`` = its user says nothing.
     """
 
     of: PopulationClass
@@ -109,6 +110,7 @@ class Draft:
     name: str = ""
     phases: tuple[JobPhase, ...] = ()
     seconds: float = 0.0
+    expected_seconds: float | None = None
 
     @property
     def type(self) -> WorkloadType:
@@ -162,7 +164,8 @@ def draw_population(world: World, counts: Sequence[int]) -> list[Draft]:
     scenario = world.scenario
     for each, count in zip(scenario.population, counts, strict=True):
         made = _of_class(world, each, count)
-        drafts += _in_phases(world, each, made) if each.phases else made
+        made = _in_phases(world, each, made) if each.phases else made
+        drafts += _expected(world, each, made) if each.expects_duration else made
     order = world.streams.of("population/order").permutation(len(drafts))
     return [drafts[index] for index in order.tolist()]
 
@@ -216,6 +219,16 @@ def _in_phases(world: World, each: PopulationClass, made: Iterable[Draft]) -> It
             phases=tuple(phases[1:]),
             seconds=seconds,
         )
+
+
+def _expected(world: World, each: PopulationClass, made: Iterable[Draft]) -> Iterator[Draft]:
+    """With the durations that their users state; services have none."""
+    assert each.expects_duration is not None
+    random = world.streams.of(f"population/{each.name}/expected")
+    for draft in made:
+        times = random.uniform(1.0, each.expects_duration.up_to)
+        alone = draft.seconds or draft.work / max(world.rates_of(draft.application))
+        yield draft if draft.load else replace(draft, expected_seconds=times * alone)
 
 
 def _third(names: Sequence[str], loads: Mapping[str, float], load: MemoryLoad) -> list[int]:

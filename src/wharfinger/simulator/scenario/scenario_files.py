@@ -18,6 +18,7 @@ from wharfinger.simulator.scenario.scenario_types import (
     PopulationClass,
     Scenario,
 )
+from wharfinger.simulator.scenario.setup import EngineAbility
 from wharfinger.simulator.scenario.swf import SwfTrace
 from wharfinger.simulator.scenario.targets import Share, TargetKind, TargetOf, Targets
 from wharfinger.simulator.scenario.trace_population import slug
@@ -167,7 +168,7 @@ def measured_scenario(directory: str) -> Scenario:
         workloads=300,
         arrivals=Arrivals(Pattern.POISSON, load=0.5),
         targets=Targets(TargetOf.RANDOM_PLATFORM, Share(0.9, 0.9), TargetKind.RATE),
-        fractional_cpu=False,
+        engine=EngineAbility(fractional_cpu=False),
         max_servers=1,
     )
 

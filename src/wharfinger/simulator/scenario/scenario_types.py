@@ -19,6 +19,7 @@ from wharfinger.manifest.kinds import (
     RATE,
     TOLERANCE,
     choice,
+    number,
     words,
 )
 from wharfinger.manifest.sections import Section, fields_of, section
@@ -35,9 +36,10 @@ from wharfinger.simulator.scenario.scenario_kinds import (
     TEXT,
     TEXTS,
     TYPE,
+    mapped,
     one_or_list,
 )
-from wharfinger.simulator.scenario.setup import Costs, Faults, Measuring
+from wharfinger.simulator.scenario.setup import Costs, EngineAbility, Faults, Measuring
 from wharfinger.simulator.scenario.swf import SwfTrace
 from wharfinger.simulator.scenario.targets import RESERVATIONS, TARGETS, Reservations, Targets
 from wharfinger.simulator.scenario.traces import CsvTrace
@@ -91,6 +93,16 @@ class MemoryLoad(StrEnum):
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What users say of how long their workloads run (Mu'alem and Feitelson 2001, section 3)."""
+
+    up_to: Annotated[
+        float,
+        number(1, 1000, 5)("Times the workload's duration; drawn evenly from 1 to this for each."),
+    ] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +163,13 @@ class PopulationClass:
     restartable: Annotated[bool, BOOLEAN("They may be moved.")] = True
     profile: Annotated[Profile, fields.PROFILE] = field(default_factory=Profile)
     expects_duration: Annotated[
-        bool, BOOLEAN("Users state `expectedDuration`: as long as alone on the best platform.")
-    ] = False
+        Expectation | None,
+        section(
+            Expectation,
+            "Users state `expectedDuration`; `true`: as long as alone on the best platform.",
+            short=mapped(BOOLEAN, lambda stated: Expectation() if stated else None),
+        ),
+    ] = None
     states_memory: Annotated[
         bool, BOOLEAN("Users state the memory that they need; else it is by what is measured.")
     ] = True
@@ -251,7 +268,9 @@ class Scenario:
     )
     faults: Annotated[Faults, section(Faults, "What goes wrong.")] = field(default_factory=Faults)
     until_seconds: Annotated[float | None, DURATION("The end.", default="when all is done")] = None
-    fractional_cpu: Annotated[bool, BOOLEAN("Else whole CPUs are given.")] = True
+    engine: Annotated[EngineAbility, section(EngineAbility, "What the engine can do.")] = field(
+        default_factory=EngineAbility
+    )
     max_servers: Annotated[int, fields.SERVERS("Of one workload.")] = 8
 
     def __post_init__(self) -> None:

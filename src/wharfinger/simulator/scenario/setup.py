@@ -37,6 +37,15 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineAbility:
+    """What the simulated engine can do; no policy plans anything else."""
+
+    resize: Annotated[bool, BOOLEAN("It changes the allocation of what runs.")] = True
+    suspend: Annotated[bool, BOOLEAN("It suspends what runs, and resumes it.")] = True
+    fractional_cpu: Annotated[bool, BOOLEAN("CPU in thousandths; else in whole CPUs.")] = True
+
+
+@dataclass(frozen=True, slots=True)
 class Measuring:
     """How well performance is seen."""
 
@@ -128,7 +137,6 @@ class Setup:
     Attributes:
         jobs: In order of arrival.
         training: Applications that were profiled exhaustively before, for policies that classify.
-        fractional_cpu: Whether CPU is allocated in thousandths; else whole CPUs.
         needs: Of the physics: by application, usable thousandths of a CPU on a server, and bytes.
     """
 
@@ -141,7 +149,7 @@ class Setup:
     measuring: Measuring = field(default_factory=Measuring)
     training: tuple[str, ...] = ()
     until_seconds: float | None = None
-    fractional_cpu: bool = True
+    engine: EngineAbility = field(default_factory=EngineAbility)
     max_servers: int = 8
     notes: tuple[str, ...] = ()
     needs: Mapping[str, tuple[int, int]] = field(default_factory=dict)

@@ -78,15 +78,9 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
         reservation,
         _NOT_PROFILED if type_ is WorkloadType.BEST_EFFORT else each.profile,
         _measure(load_command=load_command),
-        expected_seconds=_ideal_seconds(world, draft) if each.expects_duration else None,
+        expected_seconds=draft.expected_seconds,
         adapt=each.adapt,
     )
-
-
-def _ideal_seconds(world: World, draft: Draft) -> float | None:
-    if draft.load is not None:
-        return None
-    return draft.seconds or draft.work / max(world.rates_of(draft.application))
 
 
 def _target(world: World, draft: Draft) -> Target | None:
@@ -127,7 +121,7 @@ def _on_a_server(world: World, rates: Sequence[float], draw: float) -> float:
 
 
 def _whole(scenario: Scenario, cpu_millicpus: float) -> int:
-    if scenario.fractional_cpu:
+    if scenario.engine.fractional_cpu:
         return max(1, round(cpu_millicpus))
     return 1000 * max(1, ceil(cpu_millicpus / 1000))
 

@@ -3,9 +3,12 @@
 Source: Chapin et al., "Benchmarks and Standards for the Evaluation of Parallel Job Schedulers"
 (JSSPP 1999), and https://www.cs.huji.ac.il/labs/parallel/workload/swf.html. A line is one job,
 18 numbers, -1 = unknown; what begins with ``;`` are comments, the header's ``; Name: value``.
-A job of P processors becomes a workload of P CPUs.
+A job of P processors becomes a workload of P CPUs, and the time that its user asked for becomes its
+expected duration. A file is read line by line, also where it is packed (``.gz``); what is outside
+of the window is not kept.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import isfinite, nan
@@ -27,7 +30,7 @@ from wharfinger.simulator.scenario.traces import (
 
 _FIELDS = 18
 _SUBMIT, _RUN_TIME, _ALLOCATED, _USED_KIB = 1, 3, 4, 6
-_REQUESTED, _REQUESTED_KIB, _STATUS, _EXECUTABLE = 7, 9, 10, 13
+_REQUESTED, _REQUESTED_TIME, _REQUESTED_KIB, _STATUS, _EXECUTABLE = 7, 8, 9, 10, 13
 _PARTS = (2, 3, 4)  # status of lines that state a part of a job; the whole has its own line
 
 
@@ -63,7 +66,12 @@ def read_swf(trace: SwfTrace) -> Trace:
     """
     path = Path(trace.path)
     header: dict[str, str] = {}
-    rows: list[TraceJob | str] = []
+    jobs, skipped = usable(path, _rows(path, header), trace.window)
+    return Trace(jobs, _servers(path, header, trace.memory_bytes), skipped)
+
+
+def _rows(path: Path, header: dict[str, str]) -> Iterator[TraceJob | str]:
+    """Line by line; the header's values are put into ``header`` when they are met."""
     for number, text in enumerate(text_lines(path, "an SWF file", errors="replace"), start=1):
         line = text.strip()
         if line.startswith(";"):
@@ -71,9 +79,7 @@ def read_swf(trace: SwfTrace) -> Trace:
             if colon:
                 header.setdefault(name.strip(), value.strip())
         elif line:
-            rows.append(_job(path, number, line.split()))
-    jobs, skipped = usable(path, rows, trace.window)
-    return Trace(jobs, _servers(path, header, trace.memory_bytes), skipped)
+            yield _job(path, number, line.split())
 
 
 def fitted(trace: Trace, larger: Larger, cpu_millicpus: int) -> Trace:
@@ -111,7 +117,7 @@ def _job(path: Path, number: int, fields: list[str]) -> TraceJob | str:
     if processors <= 0:
         return "without processors"
     kib = max(values[_USED_KIB], values[_REQUESTED_KIB], 0.0)
-    executable = int(values[_EXECUTABLE])
+    executable, requested = int(values[_EXECUTABLE]), values[_REQUESTED_TIME]
     return TraceJob(
         f"job-{fields[0]}",
         values[_SUBMIT],
@@ -119,6 +125,7 @@ def _job(path: Path, number: int, fields: list[str]) -> TraceJob | str:
         round(processors * 1000),
         max(MIN_MEMORY_BYTES, round(kib * 1024 * processors)),  # both are stated for one processor
         application=f"executable-{executable}" if executable >= 0 else "",
+        requested_seconds=requested if requested > 0 else None,
     )
 
 

@@ -91,6 +91,7 @@ def drafts_of(jobs: Sequence[TraceJob], streams: Streams) -> list[Draft]:
             job.type is WorkloadType.BEST_EFFORT,
             goal=tuple(goal),
             name=_name(job.name, names),
+            expected_seconds=job.requested_seconds,
         )
         for job, goal in zip(jobs, goals, strict=True)
     ]

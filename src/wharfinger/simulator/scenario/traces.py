@@ -44,6 +44,7 @@ class TraceJob:
         cpu_millicpus: That it requested, over all its servers.
         memory_bytes: On each of its servers.
         application: Program; empty = unknown.
+        requested_seconds: That its user asked for; ``None`` = unknown.
     """
 
     name: str
@@ -54,6 +55,7 @@ class TraceJob:
     type: WorkloadType = WorkloadType.BATCH
     application: str = ""
     servers: int = 1
+    requested_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,7 @@ def usable(
             job,
             arrives_at=(job.arrives_at - start) * scale * window.arrival_scale,
             duration_seconds=job.duration_seconds * scale,
+            requested_seconds=job.requested_seconds and job.requested_seconds * scale,
         )
         for job in jobs
     )

@@ -1,0 +1,119 @@
+"""A policy that claims it does no worse than least-loaded and random, where scenarios are small.
+
+Kept targets and mean performance over target, 0 for what never ran, are at most a point below the
+better one's. Draws are identical, and differences are taken workload by workload. A test fails
+where harm of more than a point is likelier than 95%, so a pass of one case says little; the last
+test joins all cases of a policy, where chance is small.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.support.harm import BASELINES, ORACLE, SURE, Case, Fates, drawn_tables, fates, shortfall
+from wharfinger.simulator.scenario.scenario_files import shipped
+
+KEYS = ("kept", "performance")
+NEEDS_FILES = {"openb"}
+"""Scenarios of traces that are not shipped."""
+NO_REGIMES = {"openb", "services", "synthetic"}
+WHOLE = {"paragon-gce": 500}
+"""How many workloads a scenario has that differs too much when it is smaller: on a fifth of its
+servers, five hold a workload of 8 CPUs, and which of them finds one free at once is chance."""
+ON_ALL = {"quasar-stateful"}
+"""Scenarios of which few workloads have all servers: its services run on few of the platforms."""
+CASES = [
+    Case(
+        name,
+        "" if name in NO_REGIMES else "moderate",
+        WHOLE.get(name, 100),
+        few_on_all=name in ON_ALL,
+    )
+    for name in shipped()
+    if name not in NEEDS_FILES
+] + [Case("paragon-local-low", regime) for regime in ("contended", "overcommitted")]
+LOW_LOAD = [
+    Case("paragon-gce", "moderate", workloads, tuple(range(1, 11)), few_on_all=True)
+    for workloads in (60, 125)
+]
+"""Few jobs on a whole cluster, so short that a profile costs many their targets."""
+
+UNDER_ARQ = " + arq"
+
+
+@cache
+def ran(case: Case, policy: str) -> tuple[Fates, ...]:
+    return tuple(fates(case, policy, seed) for seed in case.seeds)
+
+
+def check(case: Case, policy: str, key: str) -> None:
+    short = shortfall(ran(case, policy), {name: ran(case, name) for name in BASELINES}, key)
+    assert short.probability < SURE, (
+        f"{policy} does {short.mean:.3f} ± {short.error:.3f} worse than {short.under} in {key}"
+    )
+
+
+class DoesNoHarm:
+    """What is held of one policy; each has a file, so that two of them run at a time."""
+
+    policy: str
+
+    @pytest.mark.parametrize("key", KEYS)
+    @pytest.mark.parametrize("case", (*CASES, *LOW_LOAD), ids=str)
+    def test_it_does_no_harm(self, case: Case, key: str) -> None:
+        check(case, self.policy, key)
+
+    @pytest.mark.parametrize("key", KEYS)
+    def test_it_does_no_harm_beside_pairs_that_were_measured(
+        self, key: str, tmp_path_factory: pytest.TempPathFactory
+    ) -> None:
+        folder = tmp_path_factory.getbasetemp() / "drawn-tables"
+        scenario = str(folder / "scenario.yaml") if folder.exists() else drawn_tables(folder)
+        check(Case(scenario, workloads=60, seeds=(1, 2, 3)), self.policy, key)
+
+    def test_nothing_is_left_over_where_it_fits(self) -> None:
+        left = {
+            case.name: [run.idle for run in ran(case, self.policy) if run.idle] for case in CASES
+        }
+        assert not {name: names for name, names in left.items() if names}
+
+    def test_the_oracle_keeps_no_fewer_targets(self, tmp_path: Path) -> None:
+        """On tables, where it knows all that there is to know."""
+        case = Case(drawn_tables(tmp_path / "tables"), workloads=60, seeds=(1, 2, 3))
+        own, bound = ran(case, self.policy), {ORACLE: ran(case, ORACLE)}
+        beaten = shortfall(bound[ORACLE], {self.policy: own}, "kept")
+        assert beaten.probability < SURE, (
+            f"the oracle keeps {beaten.mean:.3f} fewer than {self.policy}"
+        )
+
+    @pytest.mark.parametrize("key", KEYS)
+    def test_all_cases_together_are_no_worse(self, key: str) -> None:
+        """Each workload weighs the same."""
+        baselines = {name: [run for case in CASES for run in ran(case, name)] for name in BASELINES}
+        short = shortfall([run for case in CASES for run in ran(case, self.policy)], baselines, key)
+        assert short.probability < SURE, f"{short.mean:.3f} ± {short.error:.3f} under {short.under}"
+
+    @pytest.mark.parametrize("key", KEYS)
+    @pytest.mark.parametrize("case", CASES, ids=str)
+    def test_arq_is_no_worse_than_the_order_of_arrival(self, case: Case, key: str) -> None:
+        short = shortfall(
+            ran(case, self.policy + UNDER_ARQ), {self.policy: ran(case, self.policy)}, key
+        )
+        assert short.probability < SURE, f"{short.mean:.3f} ± {short.error:.3f} worse in {key}"
+
+    def test_nothing_is_left_over_under_arq(self) -> None:
+        left = {
+            case.name: [r.idle for r in ran(case, self.policy + UNDER_ARQ) if r.idle]
+            for case in CASES
+        }
+        assert not {name: names for name, names in left.items() if names}
+
+    @pytest.mark.parametrize("key", KEYS)
+    def test_arq_is_no_worse_in_all_cases_together(self, key: str) -> None:
+        under_arq, fifo = (
+            [run for case in CASES for run in ran(case, name)]
+            for name in (self.policy + UNDER_ARQ, self.policy)
+        )
+        short = shortfall(under_arq, {self.policy: fifo}, key)
+        assert short.probability < SURE, f"{short.mean:.3f} ± {short.error:.3f} worse in {key}"
