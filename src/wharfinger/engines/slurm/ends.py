@@ -11,7 +11,7 @@ from wharfinger.engines.slurm.client.base import JobEnd, SlurmJob
 from wharfinger.engines.slurm.script import NOT_SHARED
 from wharfinger.host.reports import STOPPED, STOPPED_BEFORE_START, End, end_of
 from wharfinger.host.run_dir import Claim, RunRecord
-from wharfinger.model.ends import OUT_OF_MEMORY
+from wharfinger.model.ends import NODE_FAILURE, OUT_OF_MEMORY
 
 CANCELLED, TIME_LIMIT = "cancelled", "time-limit"
 """Words of ends that neither the program nor the core has brought about."""
@@ -23,8 +23,8 @@ _OVER = frozenset(
     )
 )
 _EVICTED = {
-    "NODE_FAIL": "node-failure",
-    "BOOT_FAIL": "node-failure",
+    "NODE_FAIL": NODE_FAILURE,
+    "BOOT_FAIL": NODE_FAILURE,
     "PREEMPTED": "preempted",
     "REVOKED": "preempted",
 }
@@ -66,7 +66,7 @@ def was_requeued(job: SlurmJob) -> bool:
 
 def evicted(key: str, word: str, detail: str) -> End:
     """The report that Slurm took it off."""
-    return ev.WorkloadVanished(key, f"{word}: {detail}")
+    return ev.WorkloadEvicted(key, f"{word}: {detail}")
 
 
 def end_of_run(

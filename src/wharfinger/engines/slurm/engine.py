@@ -107,6 +107,7 @@ class SlurmEngine:
             resize=False,
             suspend=self._settings.shared_dir is not None,
             memory_limit=False,
+            evicts=True,
         )
 
     # --- opening ------------------------------------------------------------------------------
@@ -381,6 +382,7 @@ class SlurmEngine:
             return
         takes: dict[Any, Callable[[SlurmStart, Outcome], None]] = {
             jobs.begin_operation: self._begun,
+            jobs.release_operation: self._released,
             jobs.stop_operation: self._stopped,
             jobs.control_operation: self._controlled,
             jobs.withdraw_operation: self._withdrawn,
@@ -404,6 +406,10 @@ class SlurmEngine:
             return
         # Slurm has said no. That may be otherwise elsewhere or later: its limits, a node's state.
         self._settle(start, ev.StartFailed(start.key, str(outcome.error), retryable=True))
+
+    def _released(self, start: SlurmStart, outcome: Outcome) -> None:
+        if outcome.error is not None and start.live and not start.stop_asked:
+            log.warning("%s: its job can't be released: %s", start.key, outcome.error)
 
     def _stopped(self, start: SlurmStart, outcome: Outcome) -> None:
         if outcome.error is not None:

@@ -332,9 +332,14 @@ class SlurmJobs:
                 (withdrawn if is_withdrawn else asked).append(job_id)
         if withdrawn:
             self._client.cancel(withdrawn)
-        if asked:
-            self._client.signal(asked, "TERM")
+        self._signal(asked, "TERM")
         return results
+
+    def _signal(self, job_ids: Sequence[int], name: str) -> None:
+        """Tell supervisors; of a job that does not run ``scancel`` would not let go for long."""
+        running = {job.job_id for job in self._client.jobs() if _runs(job)} if job_ids else ()
+        if there := [job_id for job_id in job_ids if job_id in running]:
+            self._client.signal(there, name)
 
     def _cancel_claim(self, key: str) -> bool:
         run_dir = self.run_dir(key)
@@ -384,8 +389,7 @@ class SlurmJobs:
                 continue
             job_ids.append(note.job_id)
             results.append(None)
-        if job_ids:
-            self._client.signal(job_ids, "USR1")
+        self._signal(job_ids, "USR1")
         return results
 
     def _write_control(self, order: ControlOrder, run_dir: Path) -> None:

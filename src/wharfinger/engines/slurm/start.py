@@ -39,7 +39,8 @@ class SlurmStart:
         supervised: It has a run directory.
         accepted: Slurm has its job.
         started, end: What was reported; an end only once it was noted.
-        settling: Its end is being noted.
+        settling: Its end is being noted; ``withdrawing``: it is made sure that it never begins.
+        had_begun: As of the last list of jobs but this.
         stop_asked: We were asked to stop it.
         waiting_seconds: For how long it has waited for its room.
         over_seconds: For how long it has been over without a word of how.
@@ -55,6 +56,7 @@ class SlurmStart:
     settling: bool = False
     stop_asked: bool = False
     withdrawing: bool = False
+    had_begun: bool = False
     waiting_seconds: float = 0.0
     over_seconds: float = 0.0
     ask_at_seconds: float = 0.0
@@ -165,9 +167,11 @@ class SlurmStart:
         settle: Callable[["SlurmStart", End], None],
     ) -> Step | None:
         if job.state.upper() != "PENDING":
-            self.waiting_seconds = 0.0
+            self.waiting_seconds, self.had_begun = 0.0, self._has_begun(job)
             return None
-        if self._has_begun(job) and ends.was_requeued(job):
+        had_begun, self.had_begun = self.had_begun, self._has_begun(job)
+        # Its claim may be newer than Slurm's list; one that is older tells.
+        if self.had_begun and (had_begun or ends.was_requeued(job)):
             end = self.reading and ends.end_of_run(
                 self.key, self.reading, job, stop_asked=self.stop_asked
             )

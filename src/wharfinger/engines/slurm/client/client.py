@@ -36,6 +36,7 @@ from wharfinger.errors import SlurmRefused, SlurmUnavailable
 
 MAX_IDS = 1000
 """Job ids in one call; a command line has room for more, a user's patience has not."""
+_SIGNAL_TIMEOUT_SECONDS = 5.0
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 _FIELD = re.compile(r"[A-Za-z]+")
 _SIGNAL = re.compile(r"[A-Z0-9]+")
@@ -150,7 +151,10 @@ class CommandClient:
             raise SlurmRefused(f"scancel: {name!r} is no signal's name, as USR1")
         for ids in _in_parts(job_ids):
             words = ["--batch", f"--signal={name}", *map(str, ids)]
-            self._commands.run_for_those_left("scancel", *words)
+            # Of a job that has just been requeued scancel would try again for a minute.
+            self._commands.run_for_those_left(
+                "scancel", *words, timeout_seconds=_SIGNAL_TIMEOUT_SECONDS
+            )
 
     def script(self, job_id: int) -> str:
         """The batch script of a job, as its user handed it in."""

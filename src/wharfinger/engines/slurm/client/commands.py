@@ -117,12 +117,13 @@ class SlurmCommands:
             raise fault_of(command[0], _decoded(done.stderr) or _decoded(done.stdout))
         return done.stdout
 
-    def run_for_those_left(self, *command: str) -> None:
+    def run_for_those_left(self, *command: str, timeout_seconds: float | None = None) -> None:
         """Run a command about jobs of which some may have ended: that is no failure.
 
+        ``timeout_seconds``: where it is to end sooner than others.
         Raises as ``run`` does, for any other complaint.
         """
-        done = self._complete(command, b"", {})
+        done = self._complete(command, b"", {}, timeout_seconds)
         complaints = [line for line in _decoded(done.stderr).splitlines() if line.strip()]
         others = [line for line in complaints if not _ALREADY_OVER.search(line)]
         if done.returncode != 0 and (others or not complaints):
@@ -147,9 +148,14 @@ class SlurmCommands:
             raise SlurmRefused(f"SLURM_CONF={file}: no such file; name the cluster's slurm.conf")
 
     def _complete(
-        self, command: Sequence[str], stdin: bytes, settings: Mapping[str, str]
+        self,
+        command: Sequence[str],
+        stdin: bytes,
+        settings: Mapping[str, str],
+        timeout_seconds: float | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         name, path = command[0], self._environment["PATH"]
+        timeout_seconds = min(self._timeout_seconds, timeout_seconds or self._timeout_seconds)
         program = shutil.which(name, path=path)
         if program is None:
             raise SlurmRefused(
@@ -162,13 +168,13 @@ class SlurmCommands:
                 input=stdin,
                 env={**self._environment, **settings},
                 capture_output=True,
-                timeout=self._timeout_seconds,
+                timeout=timeout_seconds,
                 check=False,
                 cwd="/",
             )
         except subprocess.TimeoutExpired:
             raise SlurmUnavailable(
-                f"{name}: no answer within {self._timeout_seconds:g} s; see that slurmctld and "
+                f"{name}: no answer within {timeout_seconds:g} s; see that slurmctld and "
                 "munged run: scontrol ping; munge -n"
             ) from None
         except (OSError, ValueError) as error:
