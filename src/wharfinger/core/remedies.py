@@ -29,15 +29,9 @@ def event_of(
     """
     if isinstance(remedy, Resize | Migrate):
         remedy = _as_stated(remedy, state.workloads[remedy.name], placement)
-    if not isinstance(remedy, Unchanged | Reclassify):
-        adapt = _allowed(remedy, state)
-        if adapt is Adapt.OFF:
+    match _as_allowed(remedy, state, recommends=recommends):
+        case None:
             return None
-        if recommends or adapt is Adapt.RECOMMEND:
-            name = _done_for(remedy) or remedy.name
-            mend = RECOMMENDS if recommends else f"adapt: {Adapt.AUTO} in its manifest"
-            remedy = Unchanged(name, recommended(remedy.decision, mend))
-    match remedy:
         case Resize(name, placements, decision):
             return ev.AllocationPlanned(name, placements, decision)
         case Unchanged(name, decision):
@@ -59,6 +53,20 @@ def event_of(
             return ev.ReclassificationPlanned(name, decision, measurements)
         case RaiseSources(name, sources, tolerance, cause, decision, placements):
             return ev.ProbePlanned(name, decision, cause, sources, tolerance, placements)
+
+
+def _as_allowed(remedy: Remedy, state: ManagerState, *, recommends: bool) -> Remedy | None:
+    """The remedy; or only what would be done, or nothing, where that is all that is allowed."""
+    if isinstance(remedy, Unchanged | Reclassify):
+        return remedy
+    adapt = _allowed(remedy, state)
+    if adapt is Adapt.OFF:
+        return None
+    if not recommends and adapt is not Adapt.RECOMMEND:
+        return remedy
+    name = _done_for(remedy) or remedy.name
+    mend = RECOMMENDS if recommends else f"adapt: {Adapt.AUTO} in its manifest"
+    return Unchanged(name, recommended(remedy.decision, mend))
 
 
 def _as_stated(
