@@ -11,7 +11,7 @@ import pytest
 from tests.support.local import take_cgroups_away
 from wharfinger.engines.base import Engine
 from wharfinger.engines.local import LocalEngine
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, Resize
 from wharfinger.model.workload import Probe, Run, Workload, WorkloadType
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.engine import SimulatedEngine
@@ -70,6 +70,17 @@ def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         MemoryPrograms(cluster),
         evict=cluster.evict,
         lose_server=cluster.lose_part,
+    )
+
+
+def _rigid_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
+    """It resizes within what it started with, and suspends nothing."""
+    able = Capabilities(resize=Resize.WITHIN_ALLOCATION, suspend=False, fractional_cpu=False)
+    cluster = MemoryCluster(capabilities=able)
+    return EngineHarness(
+        directory,
+        lambda _state: wrap(lambda: MemoryEngine(cluster)),
+        MemoryPrograms(cluster),
     )
 
 
@@ -181,6 +192,12 @@ def _faulty(make_engine: MakeEngine) -> Engine:
 @pytest.mark.parametrize("wrap", [_bare, _faulty])
 def test_memory_engine_that_spreads(check: EngineCheck, wrap, tmp_path: Path) -> None:
     check(_spreading_harness(tmp_path, wrap))
+
+
+@every_check
+@pytest.mark.parametrize("wrap", [_bare, _faulty])
+def test_memory_engine_that_is_rigid(check: EngineCheck, wrap, tmp_path: Path) -> None:
+    check(_rigid_harness(tmp_path, wrap))
 
 
 @every_check

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from tests.support.cluster import workload
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, Resize
 from wharfinger.model.workload import (
     After,
     ArrayMember,
@@ -31,7 +31,7 @@ TARGETS = [None, Target(rate_per_second=100.0), Target(completion_seconds=300.0)
 ABLE = st.builds(
     Capabilities,
     fractional_cpu=st.booleans(),
-    resize=st.sampled_from([True, True, False]),
+    resize=st.sampled_from([Resize.ANY, Resize.ANY, Resize.WITHIN_ALLOCATION, Resize.NONE]),
     suspend=st.sampled_from([True, True, False]),
     measures=st.booleans(),
     probes=st.booleans(),

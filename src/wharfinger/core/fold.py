@@ -329,6 +329,7 @@ def _placed(cluster: ClusterState, time: float, event: ev.WorkloadPlaced) -> Non
     record = cluster.decided(time, event.name, event.decision, Trigger.PLACE)
     cluster.give_key(record, event.key)
     record.placements, record.planned = event.placements, ()
+    record.granted = event.placements
     goes_on(record)
     record.tracking = None  # Of its former start: it says nothing about its new servers.
     record.predicted = event.decision.predicted

@@ -56,7 +56,7 @@ class PendingActions:
     def _question(self, record: WorkloadRecord) -> act.DecidePlacement:
         """What a decider is asked, on a new snapshot."""
         request = self._residents.request(record, record.phase_since)
-        snapshot = self._residents.view().snapshot()
+        snapshot = request.seen(self._residents.view()).snapshot()
         return act.DecidePlacement(record.question, record.decider, request, snapshot)
 
     def _of_provisioner(self, state: ManagerState) -> list[act.Action]:

@@ -457,9 +457,8 @@ class Core:
                 if record.paused:
                     self._record(now, ev.WorkloadMigrated(record.name, own.draining_paused(server)))
                     continue
-                verdict = self.policy.placement.place(
-                    self._residents.request(record, now), self.view
-                )
+                request = self._residents.request(record, now)
+                verdict = self.policy.placement.place(request, request.seen(self.view))
                 if isinstance(verdict, Place):
                     told = own.draining(verdict.decision, server, verdict.placements)
                     migrated = ev.WorkloadMigrated(record.name, told, verdict.placements)
@@ -750,7 +749,8 @@ class Core:
         verdict = place_within(self.policy.placement, request, self.view, allowed)
         migrated = record.migrations > 0 and not (record.start_failures or avoided)
         if isinstance(verdict, Refuse) and migrated and request.excluded:
-            return self.policy.placement.place(replace(request, excluded=frozenset()), self.view)
+            anywhere = replace(request, excluded=frozenset())
+            return self.policy.placement.place(anywhere, request.seen(self.view))
         return verdict
 
     def _place_ahead(

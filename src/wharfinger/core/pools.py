@@ -21,7 +21,7 @@ def place_within(
     (``waits-for-quality``); where none at all does, the verdict is the one on all. The record of a
     place tells where memory comes from that no user stated.
     """
-    found = _place_within(placement, request, view, allowed)
+    found = _place_within(placement, request, request.seen(view), allowed)
     return told_of_memory(found, request) if isinstance(found, Place) else found
 
 

@@ -25,7 +25,7 @@ from wharfinger.model.platform import Server
 from wharfinger.model.profile import Classification, Entry, Measurements, ProfilingPlan
 from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.model.searches import SearchCounts
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, WorkloadLimits
 from wharfinger.model.workload import Workload
 
 SCHEMA = 2
@@ -184,6 +184,8 @@ class WorkloadRecord:
         preemptions: How often it was stopped for another workload's sake.
         reserved: Room that others were stopped to free for it; held until it is placed.
         lost: What it held on servers from which it is gone, and which is to be replaced.
+        granted: What it was given at its newest start.
+        limits: What may be done with it; ``None`` = all that the engine can.
         evictions: How often the engine took it off in this run; ``evictions_in_row`` without those
             before it ran well.
         review_at: When the admission reviews it.
@@ -291,6 +293,8 @@ class WorkloadRecord:
     lost: tuple[Placement, ...] = ()
     evictions: int = 0
     evictions_in_row: int = 0
+    granted: tuple[Placement, ...] = ()
+    limits: WorkloadLimits | None = None
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ from math import inf
 
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage
-from wharfinger.model.view import Request, View
+from wharfinger.model.view import Request, Resize, View
 from wharfinger.model.workload import WorkloadType
 from wharfinger.policies.placement.common import needed, wanted
 from wharfinger.policies.placement.least_loaded import LeastLoaded
@@ -35,7 +35,7 @@ class Autoscale(LeastLoaded):
         if request.load is None:
             return super().resize(request, placements, view)
         is_service = request.workload.type is WorkloadType.LATENCY_CRITICAL
-        if not is_service or not view.capabilities.resize:
+        if not is_service or view.capabilities.resize is not Resize.ANY:
             return None
         by_user = request.workload.scale.max_servers
         most = min(MOST_SERVERS, by_user, view.capabilities.max_servers_per_workload)

@@ -11,6 +11,7 @@ from wharfinger.core import events as ev
 from wharfinger.model.allocation import Placement
 from wharfinger.model.ends import NODE_FAILURE
 from wharfinger.model.platform import Server
+from wharfinger.model.view import Resize
 from wharfinger.model.workload import Run as Command
 from wharfinger.model.workload import Workload, WorkloadType
 from wharfinger.simulator.cluster.probing_runs import ProbesOfRunning
@@ -148,6 +149,7 @@ class SimulatedCluster(SimulatedServers):
         account.ended_at, account.failed = None, False
         queue = self.truth.queue(job.application)
         run = self._runs[key] = SimulatedRun(key, job, account, action.placements, queue)
+        run.granted = action.placements
         self.tell(ev.StartAccepted(key))
         self.ledger.present += 1
         run.handle = self.loop.schedule(self.now + self._start_seconds(run), self._begin, run)
@@ -258,12 +260,34 @@ class SimulatedCluster(SimulatedServers):
 
     def _resize(self, key: str, placements: tuple[Placement, ...]) -> None:
         run = self._runs.get(key)
-        if run is None or run.state not in (State.RUNNING, State.SUSPENDED):
-            self.tell(ev.ResizeFailed(key, "it does not run", placements))
+        why = "it does not run"
+        if run is not None and run.state in (State.RUNNING, State.SUSPENDED):
+            why = self._why_not_resized(run, placements)
+        if run is None or why:
+            self.tell(ev.ResizeFailed(key, why, placements))
             return
         run.resizes += 1
         what = (run, run.resizes, placements)
         self.loop.schedule(self.now + self.costs.resize_seconds, self._resized, what)
+
+    def _why_not_resized(self, run: SimulatedRun, placements: tuple[Placement, ...]) -> str:
+        """What this engine can't do, as it says itself; empty = it can."""
+        granted = {placement.server: placement.allocation for placement in run.granted}
+        match self.capabilities.resize:
+            case Resize.NONE:
+                return "this engine resizes nothing that runs"
+            case Resize.WITHIN_ALLOCATION:
+                before = {placement.server for placement in run.placements}
+                if before != {placement.server for placement in placements}:
+                    return "this engine moves nothing that runs"
+                for server, given in ((p.server, p.allocation) for p in placements):
+                    most = granted[server]
+                    if (
+                        given.cpu_millicpus > most.cpu_millicpus
+                        or given.memory_bytes > most.memory_bytes
+                    ):
+                        return f"it was started with {most.cpu_millicpus}m on {server}"
+        return ""
 
     def _resized(self, what: tuple[SimulatedRun, int, tuple[Placement, ...]]) -> None:
         run, number, placements = what
@@ -283,7 +307,7 @@ class SimulatedCluster(SimulatedServers):
 
     def _suspend(self, key: str, source: State, target: State) -> None:
         run = self._runs.get(key)
-        if run is None or run.state is not source:
+        if run is None or run.state is not source or not self.capabilities.suspend:
             return
         self.probing.stop(key, "it is suspended")
         run.settle(self.now)
