@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -61,8 +63,14 @@ def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> En
     )
 
 
+def _offer(cluster: SimulatedCluster, workload: Workload) -> str:
+    handle = f"{cluster.name}-{workload.name}"
+    cluster.offer(replace(workload, owner="someone"), handle)
+    return handle
+
+
 def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
-    able = Capabilities(max_servers_per_workload=2, evicts=True)
+    able = Capabilities(max_servers_per_workload=2, evicts=True, offers=True, annotates=True)
     cluster = MemoryCluster(map(make_server, "ab"), capabilities=able)
     return EngineHarness(
         directory,
@@ -70,6 +78,8 @@ def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         MemoryPrograms(cluster),
         evict=cluster.evict,
         lose_server=cluster.lose_part,
+        offer=partial(_offer, cluster),
+        withdraw=cluster.withdraw,
     )
 
 
@@ -153,7 +163,14 @@ class SimulatedPrograms:
 def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
     at_once = Costs(0.0, 0.0, 0.0, 0.0, 0.0)
     able = Capabilities(
-        4, measures=True, profiles=True, probes=True, probes_running=True, evicts=True
+        4,
+        measures=True,
+        profiles=True,
+        probes=True,
+        probes_running=True,
+        evicts=True,
+        offers=True,
+        annotates=True,
     )
     cluster = SimulatedCluster(
         EventLoop(), Undisturbed(), [make_server("a")], costs=at_once, capabilities=able
@@ -177,6 +194,8 @@ def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         deadline_seconds=5.0,
         evict=cluster.evict,
         lose_server=cluster.lose_part,
+        offer=partial(_offer, cluster),
+        withdraw=cluster.withdraw,
     )
 
 

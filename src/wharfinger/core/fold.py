@@ -26,6 +26,7 @@ from wharfinger.core.fold_evictions import (
     review_servers,
     track_again,
 )
+from wharfinger.core.fold_offers import OFFERS
 from wharfinger.core.fold_probes import PROBES
 from wharfinger.core.fold_runs import RUNS, goes_on, pause_if_running
 from wharfinger.core.followups import same_array
@@ -126,7 +127,7 @@ def _engine_synced(cluster: ClusterState, time: float, event: ev.EngineSynced) -
     cluster.queues.room_changed = True
     # Actions that an earlier engine process was asked for are repeated: keys make that safe.
     for record in cluster.state.workloads.values():
-        if not record.ended:
+        if not record.ended or (record.offer and record.phase is Phase.REJECTED):
             cluster.touched[record.name] = None
 
 
@@ -672,6 +673,7 @@ _APPLY: dict[type, Callable[[ClusterState, float, Any], object]] = {
     **RUNS,
     **PROBES,
     **EVICTIONS,
+    **OFFERS,
     ev.ServerReported: _server_reported,
     ev.ServerLeft: _server_left,
     ev.EngineSynced: _engine_synced,

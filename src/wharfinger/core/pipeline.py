@@ -36,7 +36,7 @@ from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.settings import CORE, CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
-from wharfinger.core.triggers import is_news
+from wharfinger.core.triggers import as_change, is_news
 from wharfinger.errors import NotFound
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage, recommended
@@ -122,6 +122,8 @@ class Core:
 
     def handle(self, now: float, event: ev.Report | ev.ClientRequest) -> Step:
         """Decide what follows from one report or request; ``now`` in seconds since the epoch."""
+        if isinstance(event, ev.WorkloadOffered):
+            event = as_change(self.state, event)
         if not is_news(self._cluster, event):
             return Step((), ())
         self._events = []
@@ -430,6 +432,10 @@ class Core:
             if taken and record.key not in present:
                 reason = "the engine knows nothing of it any more"
                 self._record(now, ev.WorkloadVanished(record.key, reason))
+            elif record.offer and record.offer not in event.offers:
+                withdrawn = ev.OfferWithdrawn(record.name, "the engine holds it no more")
+                if is_news(self._cluster, withdrawn):
+                    self._record(now, withdrawn)
 
     def _advance(self, now: float, record: WorkloadRecord) -> None:
         """Admission, profiling and queueing, as far as a workload gets without waiting."""

@@ -186,6 +186,7 @@ class WorkloadRecord:
         lost: What it held on servers from which it is gone, and which is to be replaced.
         granted: What it was given at its newest start.
         limits: What may be done with it; ``None`` = all that the engine can.
+        offer: The engine's handle of what it holds; empty = it was submitted here.
         evictions: How often the engine took it off in this run; ``evictions_in_row`` without those
             before it ran well.
         review_at: When the admission reviews it.
@@ -295,6 +296,7 @@ class WorkloadRecord:
     evictions_in_row: int = 0
     granted: tuple[Placement, ...] = ()
     limits: WorkloadLimits | None = None
+    offer: str = ""
 
     @property
     def name(self) -> str:
@@ -363,6 +365,7 @@ class ManagerState:
         memory_needs: Of programs whose memory no user stated, by a digest of each; oldest first.
         out_of_memory_kills: How often a program or copy ran out of memory.
         evictions: How often the engine took a workload off, also of what is forgotten.
+        clashes: Offers whose name another workload has: that name, by the offer's handle.
     """
 
     nonces: list[str] = field(default_factory=list)
@@ -394,6 +397,7 @@ class ManagerState:
     memory_needs: dict[str, MemoryNeed] = field(default_factory=dict)
     out_of_memory_kills: int = 0
     evictions: int = 0
+    clashes: dict[str, str] = field(default_factory=dict)
 
     def account(self, queue: str) -> QueueAccount:
         """What has gone through a queue."""

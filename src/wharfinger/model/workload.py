@@ -345,6 +345,7 @@ class Workload:
         on_miss: What happens where its target is expected to be missed wherever it may run.
         waiting_seconds: How long it may wait for a server that suits it; ``None`` = not stated.
         adapt: What is done about it after it was placed.
+        owner: Who handed it in; empty = unknown.
     """
 
     name: str
@@ -367,6 +368,7 @@ class Workload:
     on_miss: OnMiss = OnMiss.RUN
     waiting_seconds: float | None = None
     adapt: Adapt = Adapt.AUTO
+    owner: str = ""
 
     def has_same_program(self, other: "Workload") -> bool:
         """Whether what another runs, and how that is measured, tells about this one, too."""

@@ -42,6 +42,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.view import Resize
 from wharfinger.model.workload import Run, Target
 from wharfinger.testing.engine_eviction import EVICTION_CHECKS
+from wharfinger.testing.engine_offers import OFFER_CHECKS
 from wharfinger.testing.engine_profiling import PROFILING_CHECKS
 from wharfinger.testing.harness import ENDS, EngineCheck, EngineHarness, EngineTrial, expect
 
@@ -740,5 +741,5 @@ def the_descriptor_tells_of_news_and_of_nothing_else(trial: EngineTrial) -> None
     raise AssertionError("still readable when everything has been reported")
 
 
-for _check in (*PROFILING_CHECKS, *EVICTION_CHECKS):
+for _check in (*PROFILING_CHECKS, *EVICTION_CHECKS, *OFFER_CHECKS):
     _engine_check(_check)

@@ -330,6 +330,8 @@ class EngineHarness:
         deadline_seconds: How long anything may take before a check fails.
         evict: Makes what runs the engine take a start off, from outside; ``None`` where a test
             can't make that happen.
+        offer: Hands a workload in to the engine, to be held; answers with its handle.
+        withdraw: Takes what was offered under a handle back.
         lose_server: Takes a start that runs on several servers off this one of them; so with it.
     """
 
@@ -341,6 +343,8 @@ class EngineHarness:
     deadline_seconds: float = 30.0
     evict: Callable[[str], None] | None = None
     lose_server: Callable[[str, str], None] | None = None
+    offer: Callable[[Workload], str] | None = None
+    withdraw: Callable[[str], None] | None = None
 
     @property
     def state(self) -> Path:

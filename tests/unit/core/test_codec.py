@@ -141,6 +141,8 @@ EXAMPLES: tuple[ev.Event, ...] = (
     ev.WorkloadStarted("k", "pid 1", 1.5),
     ev.StartFailed("k", "busy", True),
     ev.WorkloadFinished("k", None, 9, "killed", 0.25, 2.5),
+    ev.WorkloadOffered(EVERYTHING, "job 7", WorkloadLimits(Resize.NONE, max_servers=2)),
+    ev.OfferWithdrawn("w", "cancelled"),
     ev.WorkloadEvicted("k", "node-failure: n3 is down"),
     ev.PlacementsLost("k", PLACES[:1], "node-failure"),
     ev.WorkloadVanished("k", "gone"),

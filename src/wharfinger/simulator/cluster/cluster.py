@@ -11,7 +11,7 @@ from wharfinger.core import events as ev
 from wharfinger.model.allocation import Placement
 from wharfinger.model.ends import NODE_FAILURE
 from wharfinger.model.platform import Server
-from wharfinger.model.view import Resize
+from wharfinger.model.view import Resize, WorkloadLimits
 from wharfinger.model.workload import Run as Command
 from wharfinger.model.workload import Workload, WorkloadType
 from wharfinger.simulator.cluster.probing_runs import ProbesOfRunning
@@ -86,6 +86,17 @@ class SimulatedCluster(SimulatedServers):
                 self.settle_in(run, left)
             self.tell(run.lost)
 
+    def offer(self, workload: Workload, handle: str, limits: WorkloadLimits | None = None) -> None:
+        """A user hands a workload in to the engine, which holds it until it is let go."""
+        offered = self.offers[handle] = ev.WorkloadOffered(workload, handle, limits)
+        self.tell(offered)
+
+    def withdraw(self, handle: str, reason: str = "its user cancelled it") -> None:
+        """Its user takes it back, if it has not been let go."""
+        offered = self.offers.pop(handle, None)
+        if offered is not None:
+            self.tell(ev.OfferWithdrawn(offered.workload.name, reason))
+
     # --- what an engine calls -------------------------------------------------------------
 
     def attach(self, listener: Listener) -> None:
@@ -95,7 +106,9 @@ class SimulatedCluster(SimulatedServers):
             listener(ev.ServerReported(machine.server))
         for run in self._runs.values():
             self._tell_again(run)
-        listener(ev.EngineSynced(tuple(self._runs), tuple(self.machines)))
+        for offered in self.offers.values():
+            listener(offered)
+        listener(ev.EngineSynced(tuple(self._runs), tuple(self.machines), tuple(self.offers)))
 
     def detach(self, listener: Listener) -> None:
         """Tell it nothing more; what runs goes on, but for profiling."""
@@ -121,6 +134,8 @@ class SimulatedCluster(SimulatedServers):
                 self.meters.watch(self._runs.get(key))
             case act.ForgetWorkload(key=key):
                 self._forget(key)
+            case act.AnnotateWorkload(handle=handle, text=text):
+                self.annotations[handle] = text
             case act.ProfileWorkload():
                 self.profiling.profile(action)
             case act.ProbeWorkload(key=key):
@@ -137,6 +152,13 @@ class SimulatedCluster(SimulatedServers):
         if key in self._runs:
             self._tell_again(self._runs[key])
             return
+        if action.handle and action.handle not in self.released:
+            if self.offers.pop(action.handle, None) is None:
+                run = self._without_job(key, action.workload)
+                why = f"nothing is held under {action.handle!r} any more"
+                self._settle(run, ev.StartFailed(key, why, retryable=False))
+                return
+            self.released.add(action.handle)
         job = self.job_of(action.workload)
         if job is None:
             run = self._without_job(key, action.workload)
