@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -11,7 +13,7 @@ import pytest
 from tests.support.local import take_cgroups_away
 from wharfinger.engines.base import Engine
 from wharfinger.engines.local import LocalEngine
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, Resize
 from wharfinger.model.workload import Probe, Run, Workload, WorkloadType
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.engine import SimulatedEngine
@@ -62,8 +64,14 @@ def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> En
     )
 
 
+def _offer(cluster: SimulatedCluster, workload: Workload) -> str:
+    handle = f"{cluster.name}-{workload.name}"
+    cluster.offer(replace(workload, owner="someone"), handle)
+    return handle
+
+
 def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
-    able = Capabilities(max_servers_per_workload=2, evicts=True)
+    able = Capabilities(max_servers_per_workload=2, evicts=True, offers=True, annotates=True)
     cluster = MemoryCluster(map(make_server, "ab"), capabilities=able)
     return EngineHarness(
         directory,
@@ -71,6 +79,19 @@ def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         MemoryPrograms(cluster),
         evict=cluster.evict,
         lose_server=cluster.lose_part,
+        offer=partial(_offer, cluster),
+        withdraw=cluster.withdraw,
+    )
+
+
+def _rigid_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
+    """It resizes within what it started with, and suspends nothing."""
+    able = Capabilities(resize=Resize.WITHIN_ALLOCATION, suspend=False, fractional_cpu=False)
+    cluster = MemoryCluster(capabilities=able)
+    return EngineHarness(
+        directory,
+        lambda _state: wrap(lambda: MemoryEngine(cluster)),
+        MemoryPrograms(cluster),
     )
 
 
@@ -143,7 +164,14 @@ class SimulatedPrograms:
 def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
     at_once = Costs(0.0, 0.0, 0.0, 0.0, 0.0)
     able = Capabilities(
-        4, measures=True, profiles=True, probes=True, probes_running=True, evicts=True
+        4,
+        measures=True,
+        profiles=True,
+        probes=True,
+        probes_running=True,
+        evicts=True,
+        offers=True,
+        annotates=True,
     )
     cluster = SimulatedCluster(
         EventLoop(), Undisturbed(), [make_server("a")], costs=at_once, capabilities=able
@@ -168,6 +196,8 @@ def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         occupy=lambda _engine, cpu, memory: cluster.occupy("a", cpu, memory),
         evict=cluster.evict,
         lose_server=cluster.lose_part,
+        offer=partial(_offer, cluster),
+        withdraw=cluster.withdraw,
     )
 
 
@@ -183,6 +213,12 @@ def _faulty(make_engine: MakeEngine) -> Engine:
 @pytest.mark.parametrize("wrap", [_bare, _faulty])
 def test_memory_engine_that_spreads(check: EngineCheck, wrap, tmp_path: Path) -> None:
     check(_spreading_harness(tmp_path, wrap))
+
+
+@every_check
+@pytest.mark.parametrize("wrap", [_bare, _faulty])
+def test_memory_engine_that_is_rigid(check: EngineCheck, wrap, tmp_path: Path) -> None:
+    check(_rigid_harness(tmp_path, wrap))
 
 
 @every_check

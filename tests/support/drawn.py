@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.support.cluster import MIB, server, workload
 from wharfinger.model.requirements import Requirement, Requires
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, Resize
 from wharfinger.model.workload import (
     After,
     ArrayMember,
@@ -64,7 +64,7 @@ TARGETS = [None, Target(rate_per_second=100.0), Target(completion_seconds=300.0)
 ABLE = st.builds(
     Capabilities,
     fractional_cpu=st.booleans(),
-    resize=st.sampled_from([True, True, False]),
+    resize=st.sampled_from([Resize.ANY, Resize.ANY, Resize.WITHIN_ALLOCATION, Resize.NONE]),
     suspend=st.sampled_from([True, True, False]),
     measures=st.booleans(),
     probes=st.booleans(),

@@ -113,7 +113,7 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
             if workload[key]
         ],
         ("Measured", targets.measured(workload["measured"])),
-        *_cells(workload, "PRIORITY", "QUEUE", "LABELS", "SUBMITTED"),
+        *_cells(workload, "PRIORITY", "QUEUE", "OWNER", "LABELS", "SUBMITTED"),
         ("Started", fmt.clock(workload["started_at"])),
         ("Ended", fmt.clock(workload["ended_at"])),
         ("Waited", fmt.duration(workload["wait_seconds"])),

@@ -137,6 +137,7 @@ _WIDE: dict[str, list[Column]] = {
         column("ADJUSTED", "adjustments", lambda adjustments: f"{len(adjustments)}x"),
         *map(column, ("PRIORITY", "QUEUE")),
         column("SUBMITTED", "submitted_at", fmt.clock),
+        column("OWNER", form=fmt.text),
         column("LABELS", form=lambda labels: fmt.text([f"{k}={v}" for k, v in labels.items()])),
         *map(column, ("PHASE", "REASON")),
         column("MESSAGE", form=lambda message: fmt.text(fmt.words(message))),

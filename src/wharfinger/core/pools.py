@@ -22,7 +22,8 @@ def place_within(
     (``waits-for-quality``); where none at all does, the verdict is the one on all. The record of a
     place tells where memory comes from that no user stated.
     """
-    found, scale = _place_within(placement, request, view, allowed), request.workload.scale
+    found = _place_within(placement, request, request.seen(view), allowed)
+    scale = request.workload.scale
     if isinstance(found, Place) and not keeps_scale(placement, scale, len(found.placements)):
         return Refuse(scale_not_kept(found.decision, placement, scale))
     return told_of_memory(found, request) if isinstance(found, Place) else found

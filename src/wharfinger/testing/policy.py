@@ -50,7 +50,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.model.requirements import Requirement
-from wharfinger.model.view import Capabilities, Request, View
+from wharfinger.model.view import Capabilities, OffTarget, Request, Resize, View
 from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
 from wharfinger.testing.harness import Expecting, expect
 
@@ -59,6 +59,14 @@ _N = TypeVar("_N", bound=np.generic)
 _SOURCES = tuple(SharedResource)
 _MEBIBYTE = 1024**2
 PLATFORMS = ("slow", "usual", "fast")
+ABLE = tuple(
+    Capabilities(most, fractional_cpu=fractional, resize=resize, suspend=suspend)
+    for most in (1, 3, 8)
+    for fractional in (True, False)
+    for resize in Resize
+    for suspend in (True, False)
+)
+"""What engines can do: every combination of what placements plan by."""
 _SERVER_COUNTS = (0, 1, 1, 2, 3, 8, 30, 100)
 
 
@@ -94,7 +102,10 @@ def questions(rounds: int = 200) -> Iterator[Question]:
     for seed in range(rounds):
         random = Random(seed)
         view = make_view(random, _SERVER_COUNTS[seed % len(_SERVER_COUNTS)])
-        yield _with_requires(random, Question(seed, view, make_request(random, view)))
+        # Every combination, with clusters of every size.
+        able = ABLE[(seed + seed // len(ABLE)) % len(ABLE)]
+        asked = Question(seed, replace(view, capabilities=able), make_request(random, view))
+        yield _with_requires(random, asked)
 
 
 def _with_requires(random: Random, question: Question) -> Question:
@@ -144,7 +155,6 @@ def make_view(random: Random, count: int) -> View:
         capabilities=Capabilities(
             max_servers_per_workload=random.choice((1, 1, 3, 8)),
             fractional_cpu=random.random() < 0.8,
-            resize=random.random() < 0.8,
         ),
         contention=contention,
         cpu_others=_column(cpu_others),
@@ -193,7 +203,11 @@ def make_request(random: Random, view: View) -> Request:
 def _drawn_classification(random: Random) -> Classification:
     """Some curve that rises with CPU, and some scores."""
     columns = (100, 500, 1000, 4000)
-    level, slope, spread = random.uniform(0.01, 1), random.uniform(0, 1.2), random.choice((0, 0.3))
+    level, slope, spread = (
+        random.uniform(0.01, 1),
+        random.uniform(0, 1.2),
+        random.choice((0.0, 0.3)),
+    )
     curve = Curve(columns, tuple(Estimate(level * c**slope, spread) for c in columns))
     return Classification(
         "drawn",
@@ -230,7 +244,8 @@ def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
     * It places only on servers that accept work, meet what the workload requires of labels, did
       not fail to start it, and have room beside what others hold; each once, and on no more than
       the engine and the workload allow.
-    * A resize keeps to that on servers that are joined, and moves nothing: one server stays.
+    * A resize keeps to that on servers that are joined, and moves nothing: one server stays. Where
+      the engine resizes within the allocation, all do, with no more than at the start.
     * It refuses only with a reason, a message, and what would change it; where it says that a
       workload waits for some servers alone, room on others changes nothing.
     * Its decision has at most ``CANDIDATES_KEPT`` candidates, the scored ones first and best first.
@@ -322,13 +337,18 @@ def _check_resize(policy: PlacementPolicy, question: Question, before: View) -> 
         return
     count = random.randint(1, min(len(rows), view.capabilities.max_servers_per_workload))
     held = tuple(_held(view, row) for row in random.sample(rows, count))
-    for load in (None, 0.0, 0.5, 0.9, 1.2):
-        request = replace(question.request, load=load)
+    granted = tuple(_granted(placement, random) for placement in held)
+    plain = replace(question.request, granted=granted)
+    asked = [replace(plain, load=load) for load in (None, 0.0, 0.5, 0.9, 1.2)]
+    if all(placement.allocation.cpu_millicpus for placement in held):
+        asked += [replace(plain, off_target=off) for off in _OFF]
+    asked.append(replace(plain, lost=(replace(held[0], server="gone"),)))
+    for request in asked:
         answer = policy.resize(request, held, view)
         again = policy.resize(request, held, before)
         question.expect(answer == again, "asked again, the resize is otherwise")
         if answer is not None:
-            _check_resized(policy, question, held, answer)
+            _check_resized(policy, replace(question, request=request), held, answer)
 
 
 def _held(view: View, row: int) -> Placement:
@@ -340,6 +360,26 @@ def _held(view: View, row: int) -> Placement:
     return Placement(view.names[row], Allocation(cpu // step * step, memory))
 
 
+_OFF = tuple(
+    OffTarget(normalized, 30.0, used, offered_per_second=offered)
+    for normalized in (0.3, 0.8, 1.6)
+    for used in (None, 100.0)
+    for offered in (None, 40.0)
+)
+"""Ways in which what runs is off its target; what it uses is more than anything holds."""
+
+
+def _granted(held: Placement, random: Random) -> Placement:
+    """What it had at its start: as much as it holds, or more."""
+    times, allocation = random.choice((1, 1, 2)), held.allocation
+    more = replace(
+        allocation,
+        cpu_millicpus=allocation.cpu_millicpus * times,
+        memory_bytes=allocation.memory_bytes * times,
+    )
+    return replace(held, allocation=more)
+
+
 def _check_resized(
     policy: PlacementPolicy, question: Question, held: tuple[Placement, ...], answer: Place | Refuse
 ) -> None:
@@ -348,11 +388,28 @@ def _check_resized(
     _check_decision(answer.decision, policy.name, resized, accepted=accepted)
     if not isinstance(answer, Place):
         return
-    question.expect(question.view.capabilities.resize, "this engine can't resize")
+    question.expect(bool(question.view.capabilities.resize), "this engine can't resize")
     now = {placement.server: placement.allocation for placement in held}
+    if question.view.capabilities.resize is Resize.WITHIN_ALLOCATION:
+        _check_within(question, held, answer.placements)
     stays = any(placement.server in now for placement in answer.placements)
     question.expect(stays, f"it is moved from {now} to {answer.placements}")
     _check_places(question, answer.placements, now)
+
+
+def _check_within(
+    question: Question, held: tuple[Placement, ...], placements: tuple[Placement, ...]
+) -> None:
+    servers = {placement.server for placement in placements}
+    stays = servers == {placement.server for placement in held}
+    question.expect(stays, f"within its allocation it goes from {held} to {placements}")
+    granted = {placement.server: placement.allocation for placement in question.request.granted}
+    for placement in placements:
+        given, most = placement.allocation, granted[placement.server]
+        within = (
+            given.cpu_millicpus <= most.cpu_millicpus and given.memory_bytes <= most.memory_bytes
+        )
+        question.expect(within, f"it started with {most}, and gets {given}")
 
 
 def _check_decision(

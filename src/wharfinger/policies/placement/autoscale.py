@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage
-from wharfinger.model.view import Request, View
+from wharfinger.model.view import Request, Resize, View
 from wharfinger.model.workload import Spread, WorkloadType
 from wharfinger.policies.placement.common import needed, open_servers, wanted
 from wharfinger.policies.placement.least_loaded import LeastLoaded
@@ -40,7 +40,7 @@ class Autoscale(LeastLoaded):
         if request.load is None:
             return super().resize(request, placements, view)
         is_service = request.workload.type is WorkloadType.LATENCY_CRITICAL
-        if not is_service or not view.capabilities.resize:
+        if not is_service or view.capabilities.resize is not Resize.ANY:
             return None
         # All servers of a gang start together, and it starts on one.
         by_user = 1 if request.workload.scale.gang else request.workload.scale.max_servers

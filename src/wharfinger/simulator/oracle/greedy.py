@@ -30,7 +30,7 @@ from wharfinger.model.decisions import (
     Stage,
 )
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import Request, View
+from wharfinger.model.view import Request, Resize, View
 from wharfinger.policies.placement.common import candidate, needed, open_servers, refuse
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.simulator.oracle.colocations import SAFE, Colocations, NewcomerEffect
@@ -104,7 +104,7 @@ class GreedyOracle:
         A service is asked what it is asked now.
         """
         wants = self._knowledge.wants(request.workload.name)
-        if wants is None or not wants.sized or not view.capabilities.resize:
+        if wants is None or not wants.sized or view.capabilities.resize is not Resize.ANY:
             return None
         self._now = max(self._now, request.now)
         held = {view.row(p.server): p.allocation.cpu_millicpus for p in placements}
