@@ -37,7 +37,11 @@ Listener = Callable[[ev.Report], None]
 
 
 class SimulatedServers:
-    """Servers, their residents, and the engines that are told what happens."""
+    """Servers, their residents, and the engines that are told what happens.
+
+    Attributes:
+        room_freed: Called when one has ended, before the engine is told.
+    """
 
     def __init__(
         self,
@@ -68,6 +72,7 @@ class SimulatedServers:
         self.meters = Meters(loop, self.streams, self.tell, measuring or Measuring())
         self._runs: dict[str, SimulatedRun] = {}
         self._listener: Listener | None = None
+        self.room_freed: Callable[[], None] | None = None
         self.phase_changes: list[PhaseChange] = []
         self._best: dict[str, float] = {}
         self._platforms: dict[str, None] = {}
@@ -200,6 +205,8 @@ class SimulatedServers:
         self.ledger.present -= 1
         run.state = State.ENDED
         self.leave(run)
+        if self.room_freed is not None:
+            self.room_freed()
         self._settle(run, report)
 
     def _settle(self, run: SimulatedRun, report: ev.Report) -> None:
