@@ -1,10 +1,10 @@
 """Jobs of others on a simulated cluster: they take room that is free, and give it back.
 
 They touch nothing of what runs there but the room (``SimulatedCluster.occupy``). One that finds
-none waits, those that came first before it, as in a queue of its own.
+none waits for it; those that wait are asked in the order in which they came, and have what an end
+frees before the manager hears of it, as those have that came before it to a site's own queue.
 """
 
-from collections import deque
 from collections.abc import Sequence
 
 from wharfinger.model.allocation import Allocation
@@ -28,11 +28,13 @@ class ForeignJobs:
     def __init__(self, cluster: SimulatedCluster, jobs: Sequence[ForeignJob]) -> None:
         self._cluster, self._jobs = cluster, jobs
         self._next = 0
-        self.waiting: deque[ForeignJob] = deque()
+        self.waiting: list[ForeignJob] = []
         self._is_looking = False
 
     def begin(self) -> None:
         """The first is expected."""
+        if self._jobs:
+            self._cluster.room_freed = self._look
         self._expect()
 
     def _expect(self) -> None:
@@ -44,17 +46,25 @@ class ForeignJobs:
         self._next += 1
         self._expect()
         self.waiting.append(job)
-        self._look(None)
+        self._look()
 
-    def _look(self, retry: object) -> None:
+    def _look(self) -> None:
         """Those that wait begin in order, as far as there is room."""
-        if retry is not None:
-            self._is_looking = False
-        while self.waiting and (machine := self._room_for(self.waiting[0])) is not None:
-            self._hold(machine, self.waiting.popleft())
+        waiting, self.waiting = self.waiting, []
+        for job in waiting:
+            machine = self._room_for(job)
+            if machine is None:
+                self.waiting.append(job)
+            else:
+                self._hold(machine, job)
         if self.waiting and not self._is_looking:
             self._is_looking = True
-            self._cluster.loop.schedule(self._cluster.now + RETRY_SECONDS, self._look, self)
+            self._cluster.loop.schedule(self._cluster.now + RETRY_SECONDS, self._look_again, None)
+
+    def _look_again(self, _nothing: None) -> None:
+        """A resize may have left room."""
+        self._is_looking = False
+        self._look()
 
     def _room_for(self, job: ForeignJob) -> SimulatedServer | None:
         machines = list(self._cluster.machines.values())
@@ -86,7 +96,7 @@ class ForeignJobs:
         machine, job = held
         if machine.up:  # A server that was away and came back is another machine.
             self._change(machine, job, -1)
-        self._look(None)
+        self._look()
 
     def _change(self, machine: SimulatedServer, job: ForeignJob, sign: int) -> None:
         server = machine.server

@@ -37,7 +37,11 @@ Listener = Callable[[ev.Report], None]
 
 
 class SimulatedServers:
-    """Servers, their residents, and the engines that are told what happens."""
+    """Servers, their residents, and the engines that are told what happens.
+
+    Attributes:
+        room_freed: Called when one has ended, before the engine is told.
+    """
 
     def __init__(
         self,
@@ -71,6 +75,7 @@ class SimulatedServers:
         self.offers: dict[str, ev.WorkloadOffered] = {}
         self.released: set[str] = set()
         self.annotations: dict[str, str] = {}
+        self.room_freed: Callable[[], None] | None = None
         self.phase_changes: list[PhaseChange] = []
         self._best: dict[str, float] = {}
         self._platforms: dict[str, None] = {}
@@ -203,6 +208,8 @@ class SimulatedServers:
         self.ledger.present -= 1
         run.state = State.ENDED
         self.leave(run)
+        if self.room_freed is not None:
+            self.room_freed()
         self._settle(run, report)
 
     def _settle(self, run: SimulatedRun, report: ev.Report) -> None:
