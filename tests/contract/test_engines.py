@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from tests.support.fake_slurm import FakeSlurm, node
 from tests.support.local import take_cgroups_away
 from wharfinger.engines.base import Engine
 from wharfinger.engines.local import LocalEngine
+from wharfinger.engines.notes import MemoryNotes
+from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
 from wharfinger.model.view import Capabilities, Resize
 from wharfinger.model.workload import Probe, Run, Workload, WorkloadType
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
@@ -201,6 +204,41 @@ def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
     )
 
 
+def _slurm_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
+    shared = directory / "shared"
+    shared.mkdir()
+    slurm, notes = FakeSlurm(directory), MemoryNotes()
+    settings = SlurmSettings(shared_dir=shared, poll_seconds=0.3)
+
+    def job_id(key: str) -> int:
+        return slurm.own()[key][-1].job_id
+
+    def remove_servers() -> None:
+        slurm.nodes_by_name = {"other": node("other")}
+
+    def make_elsewhere(_state: Path) -> Engine:
+        remove_servers()
+        return wrap(lambda: SlurmEngine(slurm, notes, settings))
+
+    foreign: list[int] = []
+
+    def occupy(_engine: Engine, cpu: int, memory: int) -> None:
+        while foreign:
+            slurm.forget(foreign.pop())
+        if cpu:
+            foreign.append(slurm.foreign(server="n1", cpus=cpu // 1000, memory=memory))
+
+    return EngineHarness(
+        directory,
+        lambda _state: wrap(lambda: SlurmEngine(slurm, notes, settings)),
+        ShellPrograms(directory),
+        make_elsewhere,
+        lambda _engine: remove_servers(),
+        occupy=occupy,
+        evict=lambda key: slurm.end(job_id(key), "NODE_FAIL"),
+    )
+
+
 def _bare(make_engine: MakeEngine) -> Engine:
     return make_engine()
 
@@ -263,3 +301,10 @@ def test_local_engine_without_cgroups(
 @every_check
 def test_faulty_local_engine_without_faults(check: EngineCheck, tmp_path: Path) -> None:
     check(_local_harness(tmp_path, _faulty))
+
+
+@pytest.mark.slow
+@every_check
+@pytest.mark.parametrize("wrap", [_bare, _faulty])
+def test_slurm_engine_on_a_slurm_of_processes(check: EngineCheck, wrap, tmp_path: Path) -> None:
+    check(_slurm_harness(tmp_path, wrap))

@@ -194,6 +194,8 @@ class FakeSlurm:
 
     def submit(self, script: str, options: Mapping[str, str]) -> int:
         self._called("submit")
+        if options["nodelist"] not in self.nodes_by_name:
+            raise EngineFault("sbatch: Invalid node name specified")
         with self._lock:
             number = self._next()
             job = SlurmJob(

@@ -548,8 +548,9 @@ class SlurmEngine:
         changed = tuple(s for name, s in servers.items() if former.get(name) != s)
         if changed:
             self._tell(ev.ServersReported(changed))
-        for name in former.keys() - servers.keys():
-            self._tell(ev.ServerLeft(name, "Slurm does not list it any more"))
+        for name in former:
+            if name not in servers:
+                self._tell(ev.ServerLeft(name, "Slurm does not list it any more"))
 
     # --- what is asked of starts ----------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from wharfinger.engines.slurm.client.base import Node
+from wharfinger.engines.slurm.settings import platform_by
 from wharfinger.model.platform import (
     MILLICPUS_PER_CPU,
     Condition,
@@ -102,9 +103,8 @@ def platforms_of(nodes: Collection[Node], features: Collection[str]) -> dict[str
 
 
 def _platform_name(node: Node, features: Collection[str], nodes: Collection[Node]) -> str:
-    for feature in features:
-        if feature in node.features:
-            return feature
+    if named := platform_by(features, node.features):
+        return named
     name = f"{(node.architecture or 'unknown').replace('_', '-')}-{node.cpus}cpu"
     alike = [
         other.memory_bytes

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,7 @@ class SlurmSettings:
 
     Attributes:
         partitions: Whose nodes are the servers; empty = the default partition.
-        platform_features: Features of nodes that name their platforms.
+        platform_features: Features of nodes that name their platforms; ``cpu:*`` = by the rest.
         shared_dir: A directory that every node sees under the same path; ``None`` = there is none.
         sbatch: Options for every job, by ``sbatch``'s long names, as ``{"account": "physics"}``.
         poll_seconds: Between two looks at nodes and jobs, while nothing starts or ends.
@@ -95,17 +95,33 @@ def choose_partitions(settings: SlurmSettings, known: Sequence[Partition]) -> tu
     return default
 
 
+def platform_by(wanted: Collection[str], features: Sequence[str]) -> str:
+    """The platform that one of a node's features names; empty = none does.
+
+    >>> platform_by(["gpu", "cpu:*"], ["rack1", "cpu:zen3"]), platform_by(["zen3"], ["zen2"])
+    ('zen3', '')
+    """
+    for feature in wanted:
+        prefix = feature.removesuffix("*")
+        for name in features:
+            if name == feature:
+                return name
+            if prefix != feature and name.startswith(prefix) and name != prefix:
+                return name.removeprefix(prefix)
+    return ""
+
+
 def check_features(settings: SlurmSettings, nodes: Sequence[Node]) -> None:
     """Raise ``InvalidInput`` for a feature that no node has, or for a node with two of them."""
     there = sorted({feature for node in nodes for feature in node.features})
     for feature in settings.platform_features:
-        if feature not in there:
+        if not any(platform_by([feature], [name]) for name in there):
             shown = ", ".join(there[:_SHOWN]) or "none at all"
             raise InvalidInput(
                 f"--platform-feature {feature!r}: no node has it; their features are: {shown}"
             )
     for node in nodes:
-        both = [name for name in settings.platform_features if name in node.features]
+        both = [f for f in node.features if platform_by(settings.platform_features, [f])]
         if len(both) > 1:
             raise InvalidInput(
                 f"--platform-feature: node {node.name} has {' and '.join(both)}, so its platform "
