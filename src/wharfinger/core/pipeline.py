@@ -24,7 +24,7 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.memory_needs import exceeds_all
 from wharfinger.core.ordering import Ordering
 from wharfinger.core.pending import PendingActions
-from wharfinger.core.pools import place_within
+from wharfinger.core.pools import keeps_scale, place_within
 from wharfinger.core.queues import BlockedHead, entry_of
 from wharfinger.core.remedies import event_of
 from wharfinger.core.residency import is_stoppable, may_move, may_take
@@ -449,7 +449,10 @@ class Core:
                 verdict = self.policy.placement.place(
                     self._residents.request(record, now), self._residents.view(record.workload)
                 )
-                if isinstance(verdict, Place):
+                scale = record.workload.scale
+                if isinstance(verdict, Place) and keeps_scale(
+                    self.policy.placement, scale, len(verdict.placements)
+                ):
                     told = own.draining(verdict.decision, server, verdict.placements)
                     migrated = ev.WorkloadMigrated(record.name, told, verdict.placements)
                     self._record(now, migrated)
