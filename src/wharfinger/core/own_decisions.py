@@ -5,19 +5,9 @@ from dataclasses import replace
 
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.schedules import in_zone
-from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
-from wharfinger.model.workload import Scale, Schedule
-
-
-def scale_not_kept(decision: Decision, placement: PlacementPolicy, scale: Scale) -> Decision:
-    """What a policy names several servers for does not keep what its scale states."""
-    stated = "scale.gang" if scale.gang else f"scale.spread: {scale.spread}"
-    message = f"{placement.name} names several servers, and does not keep {stated}"
-    mend = "scale.maxServers: 1, or a policy that keeps it, e.g. quasar"
-    told = replace(decision, predicted=None, candidates=())
-    return refused(told, ReasonCode.NOT_SUPPORTED, message, mend)
+from wharfinger.model.workload import Schedule
 
 
 def conflict(decision: Decision, servers_changed: int) -> Decision:

@@ -468,8 +468,8 @@ class Core:
                     self._record(now, ev.WorkloadMigrated(record.name, own.draining_paused(server)))
                     continue
                 request = self._residents.request(record, now)
-                view = request.seen(self._residents.view(record.workload))
-                verdict = self.policy.placement.place(request, view)
+                view = self._residents.view(record.workload)
+                verdict = place_within(self.policy.placement, request, view, ())
                 if isinstance(verdict, Place):
                     told = own.draining(verdict.decision, server, verdict.placements)
                     migrated = ev.WorkloadMigrated(record.name, told, verdict.placements)

@@ -1,8 +1,8 @@
 """What an adaptation's remedies are in the log; the pipeline logs them as they come."""
 
 from wharfinger.core import events as ev
-from wharfinger.core.own_decisions import refused, scale_not_kept
-from wharfinger.core.pools import keeps_scale
+from wharfinger.core.own_decisions import refused
+from wharfinger.core.pools import keeps_scale, scale_not_kept
 from wharfinger.core.seams.adaptation import (
     Migrate,
     PreemptFor,
