@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from tests.support.cluster import workload
-from wharfinger.model.view import Capabilities, Resize
+from wharfinger.model.view import Capabilities, Resize, WorkloadLimits
 from wharfinger.model.workload import (
     After,
     ArrayMember,
@@ -35,6 +35,14 @@ ABLE = st.builds(
     suspend=st.sampled_from([True, True, False]),
     measures=st.booleans(),
     probes=st.booleans(),
+    offers=st.booleans(),
+    annotates=st.booleans(),
+)
+LIMITS = st.builds(
+    WorkloadLimits,
+    st.sampled_from(Resize),
+    st.booleans(),
+    st.sampled_from([None, 1, 2]),
 )
 
 
