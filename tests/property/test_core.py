@@ -16,6 +16,7 @@ from tests.support.drawn import (
     ABLE,
     ANY_NAMES,
     DEMANDING,
+    LIMITS,
     POLICIES,
     SERVERS,
     SPREADING,
@@ -46,7 +47,7 @@ from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import STALE_SECONDS, Quantity, Reading, Sample
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Entry, Estimate, Measurements
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, WorkloadLimits
 from wharfinger.native import least_loaded
 from wharfinger.policies.adaptation.slack import TargetSettings
 from wharfinger.runtime.requests import RequestOutcome, application, submission
@@ -165,6 +166,21 @@ class AnyHistory(RuleBasedStateMachine):
         if new:
             self.tell_as_previewed(ev.WorkloadSubmitted(submitted))
             self.acknowledged.add(submitted.name)
+
+    @rule(
+        offered=WORKLOADS,
+        handle=st.sampled_from(["job 1", "job 2"]),
+        limits=st.one_of(st.none(), LIMITS),
+        withdraws=st.booleans(),
+    )
+    def offer(self, offered, handle: str, limits: WorkloadLimits | None, withdraws: bool) -> None:
+        """The engine holds it, perhaps under a name that another has, or holds it no more."""
+        event: ev.Report = ev.WorkloadOffered(offered, handle, limits)
+        record = self.cluster.manager.state.workloads.get(offered.name)
+        is_mine = record is not None and record.offer == handle
+        self.cluster.tell(ev.OfferWithdrawn(offered.name, "cancelled") if withdraws else event)
+        if not withdraws and (record is None or record.ended or is_mine):
+            self.acknowledged.add(offered.name)
 
     @rule(changed=st.one_of(WORKLOADS, DEMANDING))
     def update(self, changed) -> None:

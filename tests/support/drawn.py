@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.support.cluster import MIB, server, workload
 from wharfinger.model.requirements import Requirement, Requires
-from wharfinger.model.view import Capabilities, Resize
+from wharfinger.model.view import Capabilities, Resize, WorkloadLimits
 from wharfinger.model.workload import (
     After,
     ArrayMember,
@@ -68,6 +68,14 @@ ABLE = st.builds(
     suspend=st.sampled_from([True, True, False]),
     measures=st.booleans(),
     probes=st.booleans(),
+    offers=st.booleans(),
+    annotates=st.booleans(),
+)
+LIMITS = st.builds(
+    WorkloadLimits,
+    st.sampled_from(Resize),
+    st.booleans(),
+    st.sampled_from([None, 1, 2]),
 )
 
 
