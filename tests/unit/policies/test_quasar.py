@@ -242,6 +242,14 @@ def test_idle_cpu_is_given_for_more_certainty() -> None:
     assert given(place(used, wants(), known(0.2), **surer)) == ("s0", 1200)
 
 
+def test_what_can_not_be_corrected_later_is_sized_as_surely_as_with_idle_cpu() -> None:
+    fixed = view_of(4, used={"s0": 2100}, able=Capabilities(resize=False))
+    answer = place(fixed, wants(), known(0.2), idle_confidence=0.95)
+    assert given(answer) == ("s0", 1400)
+    assert "with 95% confidence" in answer.decision.message
+    assert answer.decision.numbers["confidence"] == 0.95
+
+
 def test_contention_does_not_drive_it_to_a_server_where_its_target_is_lost() -> None:
     """Alone on the slow server it keeps nothing; beside a neighbor it may keep its target."""
     view = view_of(4, 4, residents={"s0": [known(tolerated={DISK: 20.0})]})
