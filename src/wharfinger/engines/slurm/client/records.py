@@ -41,7 +41,11 @@ _BASE_OF_FLAG = {
 }
 
 
-class RawJob(msgspec.Struct):
+# Not objects of any kind: the garbage collector would look through a hundred thousand of them.
+Number = scalars.Wrapped | int | float | str | bool | None
+
+
+class RawJob(msgspec.Struct, gc=False):
     """The fields of a job that are read."""
 
     job_id: Any = None
@@ -53,40 +57,40 @@ class RawJob(msgspec.Struct):
     state_reason: Any = None
     comment: Any = None
     hold: Any = None
-    array_job_id: Any = None
-    array_task_id: Any = None
+    array_job_id: Number = None
+    array_task_id: Number = None
     array_task_string: Any = None
     nodes: Any = None
     required_nodes: Any = None
-    node_count: Any = None
-    cpus: Any = None
-    memory_per_node: Any = None
-    memory_per_cpu: Any = None
+    node_count: Number = None
+    cpus: Number = None
+    memory_per_node: Number = None
+    memory_per_cpu: Number = None
     tres_alloc_str: Any = None
     tres_req_str: Any = None
-    priority: Any = None
+    priority: Number = None
     features: Any = None
     account: Any = None
     qos: Any = None
     licenses: Any = None
     resv_name: Any = None
     dependency: Any = None
-    submit_time: Any = None
-    start_time: Any = None
-    end_time: Any = None
-    time_limit: Any = None
+    submit_time: Number = None
+    start_time: Number = None
+    end_time: Number = None
+    time_limit: Number = None
     restart_cnt: Any = None
-    exit_code: Any = None
+    exit_code: scalars.WrappedStatus | int | float | str | bool | None = None
 
 
-class RawNode(msgspec.Struct):
+class RawNode(msgspec.Struct, gc=False):
     """The fields of a node that are read."""
 
     name: Any = None
     state: Any = None
     state_flags: Any = None
     reason: Any = None
-    cpus: Any = None
+    cpus: Number = None
     alloc_cpus: Any = None
     real_memory: Any = None
     alloc_memory: Any = None
@@ -98,7 +102,7 @@ class RawNode(msgspec.Struct):
     sockets: Any = None
     cores: Any = None
     threads: Any = None
-    boot_time: Any = None
+    boot_time: Number = None
     address: Any = None
 
 
@@ -135,7 +139,7 @@ def decode_nodes(answer: bytes) -> Iterable[RawNode]:
 
 
 def _decode_leniently(answer: bytes, key: str, kind: type[Raw]) -> list[Raw]:
-    """For what the quick way refuses: bytes that are no UTF-8, entries that are no objects."""
+    """For what the quick way refuses: bytes that are no UTF-8, values of unheard-of types."""
     try:
         whole = json.loads(answer.decode("utf-8", "replace"))
     except _DAMAGED as error:
