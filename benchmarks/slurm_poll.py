@@ -3,8 +3,8 @@
     python -m benchmarks.slurm_poll --nodes 1000 --jobs 10000
 
 The recorded answers of each version are repeated under other ids and names until there are that
-many. Times are CPU seconds of this process. Beside it stands its peer in the same run: the standard library's ``json.loads`` of the same
-bytes, which makes every field an object and yet no value of ours.
+many. Times are CPU seconds of this process. Beside it stands its peer in the same run: the standard
+library's ``json.loads`` of the same bytes, which makes every field an object and no value of ours.
 """
 
 import argparse

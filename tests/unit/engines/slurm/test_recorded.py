@@ -204,6 +204,27 @@ def test_an_answer_that_is_none_changes_nothing():
     assert poll.fold(answer) is first
 
 
+@pytest.mark.parametrize("kind", ["jobs", "nodes"])
+@pytest.mark.parametrize(
+    "errors",
+    [
+        [{"description": "Failed while looking for jobs", "error_number": -1}],
+        [{"error": "Unspecified error", "errno": -1}],
+        ["odd"],
+        "odd",
+        {"odd": 1},
+    ],
+)
+def test_an_answer_with_errors_is_no_empty_cluster(kind: str, errors: Any):
+    """As 22.05 prints it, with status 0, where the controller is away."""
+    poll = jobs_poll() if kind == "jobs" else nodes_poll()
+    first = poll.fold(read("22.05", f"{kind}.json"))
+    for records in ([], [5]):
+        with pytest.raises(SlurmUnavailable, match="answers with an error"):
+            poll.fold(json.dumps({kind: records, "errors": errors}).encode())
+    assert poll.fold(read("22.05", f"{kind}.json")) is first
+
+
 # --- damage ---------------------------------------------------------------------------------
 
 ODD: st.SearchStrategy[Any] = st.one_of(

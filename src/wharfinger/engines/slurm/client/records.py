@@ -12,6 +12,7 @@ import msgspec
 
 from wharfinger.engines.slurm.client import scalars
 from wharfinger.engines.slurm.client.base import Node, SlurmJob
+from wharfinger.engines.slurm.client.commands import first_line
 from wharfinger.engines.slurm.client.hostlist import expand
 from wharfinger.engines.slurm.client.versions import states_of
 from wharfinger.errors import SlurmUnavailable
@@ -112,10 +113,12 @@ Value = TypeVar("Value", bound=SlurmJob | Node)
 
 class _Jobs(msgspec.Struct):
     jobs: list[RawJob]
+    errors: Any = None
 
 
 class _Nodes(msgspec.Struct):
     nodes: list[RawNode]
+    errors: Any = None
 
 
 _JOBS, _NODES = msgspec.json.Decoder(_Jobs), msgspec.json.Decoder(_Nodes)
@@ -125,17 +128,33 @@ _DAMAGED = (ValueError, RecursionError)
 def decode_jobs(answer: bytes) -> Iterable[RawJob]:
     """The jobs of an answer; ``SlurmUnavailable`` where it is none."""
     try:
-        return _JOBS.decode(answer).jobs
+        whole = _JOBS.decode(answer)
     except (msgspec.MsgspecError, *_DAMAGED):
         return _decode_leniently(answer, "jobs", RawJob)
+    _check_errors(whole.errors)
+    return whole.jobs
 
 
 def decode_nodes(answer: bytes) -> Iterable[RawNode]:
     """The nodes of an answer; ``SlurmUnavailable`` where it is none."""
     try:
-        return _NODES.decode(answer).nodes
+        whole = _NODES.decode(answer)
     except (msgspec.MsgspecError, *_DAMAGED):
         return _decode_leniently(answer, "nodes", RawNode)
+    _check_errors(whole.errors)
+    return whole.nodes
+
+
+def _check_errors(errors: Any) -> None:
+    """22.05 answers without jobs, and as if all were well, where there is no controller."""
+    if errors:
+        told = errors[0] if isinstance(errors, list) else errors
+        words = told if isinstance(told, dict) else {}
+        said = scalars.text(words.get("description")) or scalars.text(words.get("error"))
+        raise SlurmUnavailable(
+            f"Slurm answers with an error: {first_line(said) or 'it does not say which'}; "
+            "see that slurmctld runs: scontrol ping"
+        )
 
 
 def _decode_leniently(answer: bytes, key: str, kind: type[Raw]) -> list[Raw]:
@@ -147,6 +166,7 @@ def _decode_leniently(answer: bytes, key: str, kind: type[Raw]) -> list[Raw]:
             f"Slurm's answer about {key} is no JSON ({_brief(error)}); it may have been cut off"
         ) from error
     records = whole.get(key) if isinstance(whole, dict) else None
+    _check_errors(whole.get("errors") if isinstance(whole, dict) else None)
     if not isinstance(records, list):
         raise SlurmUnavailable(f"Slurm's answer has no list of {key}; see what squeue --json says")
     names = kind.__struct_fields__
