@@ -43,6 +43,7 @@ class Options:
         confidence: With which a target must be reached.
         known: Directory of known programs; ``None`` = the site's, else those that are shipped.
         accept_loss: Start empty if the event log can't be saved at all.
+        labels: Of servers: (server, label, value) each; without a name of all of them.
     """
 
     engine: str = "local"
@@ -56,13 +57,14 @@ class Options:
     confidence: float = 0.8
     known: Path | None = None
     accept_loss: bool = False
+    labels: tuple[tuple[str, str, str], ...] = ()
 
 
 def _local(directory: StateDirectory, options: Options) -> Engine:
     # Imported when it is asked for: another engine must not need what this one needs.
     from wharfinger.engines.local.engine import LocalEngine  # noqa: PLC0415
 
-    return LocalEngine(directory.runs, servers=options.servers)
+    return LocalEngine(directory.runs, servers=options.servers, labels=options.labels)
 
 
 ENGINES: dict[str, Callable[[StateDirectory, Options], Engine]] = {"local": _local}
