@@ -94,6 +94,7 @@ def _slurm_settings(arguments: argparse.Namespace) -> "SlurmSettings | None":
         refuse(arguments, _OF_SLURM, "says how a Slurm cluster is used, with --engine slurm")
         return None
     refuse(arguments, ["--servers"], "divides this machine, with --engine local")
+    refuse(arguments, ["--label"], "names servers of this machine; features label Slurm's nodes")
     from wharfinger.engines.slurm.settings import (  # noqa: PLC0415 - as in run
         SlurmSettings,
         read_sbatch_options,

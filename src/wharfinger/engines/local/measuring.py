@@ -26,8 +26,8 @@ from wharfinger.host.cgroups import Group
 from wharfinger.host.cgroups.limits import UNIFIED
 from wharfinger.host.environment import environment
 from wharfinger.host.processes import marker_of
-from wharfinger.host.reports import End
-from wharfinger.host.run_dir import last_line, read_output, read_run
+from wharfinger.host.reports import End, last_line
+from wharfinger.host.run_dir import read_output, read_run
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.workload import Workload

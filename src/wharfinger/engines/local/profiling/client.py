@@ -28,7 +28,7 @@ from wharfinger.engines.local.records import list_keys
 from wharfinger.engines.local.run import LocalRun
 from wharfinger.engines.local.watcher import Callback, Watcher
 from wharfinger.errors import InvalidInput
-from wharfinger.host.run_dir import check_key
+from wharfinger.host.keys import check_key
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import (
     Performance,
