@@ -2,16 +2,21 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
 
+from tests.support.fake_slurm import FakeSlurm, node
 from tests.support.local import take_cgroups_away
 from wharfinger.engines.base import Engine
 from wharfinger.engines.local import LocalEngine
-from wharfinger.model.view import Capabilities
+from wharfinger.engines.notes import MemoryNotes
+from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
+from wharfinger.model.view import Capabilities, Resize
 from wharfinger.model.workload import Probe, Run, Workload, WorkloadType
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.engine import SimulatedEngine
@@ -62,8 +67,14 @@ def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> En
     )
 
 
+def _offer(cluster: SimulatedCluster, workload: Workload) -> str:
+    handle = f"{cluster.name}-{workload.name}"
+    cluster.offer(replace(workload, owner="someone"), handle)
+    return handle
+
+
 def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
-    able = Capabilities(max_servers_per_workload=2, evicts=True)
+    able = Capabilities(max_servers_per_workload=2, evicts=True, offers=True, annotates=True)
     cluster = MemoryCluster(map(make_server, "ab"), capabilities=able)
     return EngineHarness(
         directory,
@@ -71,6 +82,19 @@ def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         MemoryPrograms(cluster),
         evict=cluster.evict,
         lose_server=cluster.lose_part,
+        offer=partial(_offer, cluster),
+        withdraw=cluster.withdraw,
+    )
+
+
+def _rigid_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
+    """It resizes within what it started with, and suspends nothing."""
+    able = Capabilities(resize=Resize.WITHIN_ALLOCATION, suspend=False, fractional_cpu=False)
+    cluster = MemoryCluster(capabilities=able)
+    return EngineHarness(
+        directory,
+        lambda _state: wrap(lambda: MemoryEngine(cluster)),
+        MemoryPrograms(cluster),
     )
 
 
@@ -143,7 +167,14 @@ class SimulatedPrograms:
 def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
     at_once = Costs(0.0, 0.0, 0.0, 0.0, 0.0)
     able = Capabilities(
-        4, measures=True, profiles=True, probes=True, probes_running=True, evicts=True
+        4,
+        measures=True,
+        profiles=True,
+        probes=True,
+        probes_running=True,
+        evicts=True,
+        offers=True,
+        annotates=True,
     )
     cluster = SimulatedCluster(
         EventLoop(), Undisturbed(), [make_server("a")], costs=at_once, capabilities=able
@@ -168,6 +199,43 @@ def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         occupy=lambda _engine, cpu, memory: cluster.occupy("a", cpu, memory),
         evict=cluster.evict,
         lose_server=cluster.lose_part,
+        offer=partial(_offer, cluster),
+        withdraw=cluster.withdraw,
+    )
+
+
+def _slurm_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
+    shared = directory / "shared"
+    shared.mkdir()
+    slurm, notes = FakeSlurm(directory), MemoryNotes()
+    settings = SlurmSettings(shared_dir=shared, poll_seconds=0.3)
+
+    def job_id(key: str) -> int:
+        return slurm.own()[key][-1].job_id
+
+    def remove_servers() -> None:
+        slurm.nodes_by_name = {"other": node("other")}
+
+    def make_elsewhere(_state: Path) -> Engine:
+        remove_servers()
+        return wrap(lambda: SlurmEngine(slurm, notes, settings))
+
+    foreign: list[int] = []
+
+    def occupy(_engine: Engine, cpu: int, memory: int) -> None:
+        while foreign:
+            slurm.forget(foreign.pop())
+        if cpu:
+            foreign.append(slurm.foreign(server="n1", cpus=cpu // 1000, memory=memory))
+
+    return EngineHarness(
+        directory,
+        lambda _state: wrap(lambda: SlurmEngine(slurm, notes, settings)),
+        ShellPrograms(directory),
+        make_elsewhere,
+        lambda _engine: remove_servers(),
+        occupy=occupy,
+        evict=lambda key: slurm.end(job_id(key), "NODE_FAIL"),
     )
 
 
@@ -183,6 +251,12 @@ def _faulty(make_engine: MakeEngine) -> Engine:
 @pytest.mark.parametrize("wrap", [_bare, _faulty])
 def test_memory_engine_that_spreads(check: EngineCheck, wrap, tmp_path: Path) -> None:
     check(_spreading_harness(tmp_path, wrap))
+
+
+@every_check
+@pytest.mark.parametrize("wrap", [_bare, _faulty])
+def test_memory_engine_that_is_rigid(check: EngineCheck, wrap, tmp_path: Path) -> None:
+    check(_rigid_harness(tmp_path, wrap))
 
 
 @every_check
@@ -227,3 +301,10 @@ def test_local_engine_without_cgroups(
 @every_check
 def test_faulty_local_engine_without_faults(check: EngineCheck, tmp_path: Path) -> None:
     check(_local_harness(tmp_path, _faulty))
+
+
+@pytest.mark.slow
+@every_check
+@pytest.mark.parametrize("wrap", [_bare, _faulty])
+def test_slurm_engine_on_a_slurm_of_processes(check: EngineCheck, wrap, tmp_path: Path) -> None:
+    check(_slurm_harness(tmp_path, wrap))

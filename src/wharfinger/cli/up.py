@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import FAILED, OK, complain
-from wharfinger.cli.options import add_option, add_parts, add_state, state_path
+from wharfinger.cli.options import add_option, add_parts, add_state, refuse, state_path
 from wharfinger.cli.readers import probability
 from wharfinger.cli.up_log import FORMS, LEVELS, UpLog, begin
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from wharfinger.engines.slurm.settings import SlurmSettings
     from wharfinger.runtime.runtime import Runtime
     from wharfinger.runtime.state_directory import StateDirectory
 
@@ -28,18 +29,24 @@ _OF_THE_RUNTIME = (
     "known", "accept_loss",
 )  # fmt: skip
 """Options that ``runtime.assembly.Options`` takes under these names."""
+_OF_SLURM = ("--partition", "--platform-feature", "--shared-dir", "--sbatch-option")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     add = partial(add_option, parser)
     add_state(parser)
-    add("--engine NAME", "what runs the workloads", "local")
+    add(
+        "--engine NAME",
+        "what runs the workloads: local, or slurm",
+        "local",
+    )
     words = (
         "how the local engine divides this machine: a number of servers, or sets of CPUs such as "
         "big=0-3,small=4 (default: as its hardware is)"
     )
     add("--servers SPEC", words)
+    _add_slurm(parser)
     add("--policy NAME", "places and sizes: NAME or NAME[SETTING=VALUE,...]", "quasar")
     add_parts(parser)
     words = (
@@ -62,6 +69,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--accept-loss", "start with nothing when no event of a damaged log can be saved")
 
 
+def _add_slurm(parser: argparse.ArgumentParser) -> None:
+    add = partial(add_option, parser)
+    words = "with --engine slurm: use this partition's nodes (default: the default partition's)"
+    add("--partition NAME ...", f"{words}; may be repeated")
+    words = (
+        "with --engine slurm: nodes with this feature are a platform of that name, or with PREFIX* "
+        "of what follows the prefix (default: by CPU type and size); may be repeated"
+    )
+    add("--platform-feature NAME ...", words)
+    words = (
+        "with --engine slurm: a directory that every node sees under this path, for records and "
+        "output of workloads"
+    )
+    add("--shared-dir DIR", words, read=Path)
+    words = "with --engine slurm: an option of sbatch for every job, such as account=physics"
+    add("--sbatch-option NAME=VALUE ...", f"{words}; may be repeated")
+
+
+def _slurm_settings(arguments: argparse.Namespace) -> "SlurmSettings | None":
+    if arguments.engine != "slurm":
+        refuse(arguments, _OF_SLURM, "says how a Slurm cluster is used, with --engine slurm")
+        return None
+    refuse(arguments, ["--servers"], "divides this machine, with --engine local")
+    from wharfinger.engines.slurm.settings import (  # noqa: PLC0415 - as in run
+        SlurmSettings,
+        read_sbatch_options,
+    )
+
+    return SlurmSettings(
+        partitions=tuple(arguments.partition or ()),
+        platform_features=tuple(arguments.platform_feature or ()),
+        shared_dir=arguments.shared_dir,
+        sbatch=read_sbatch_options(arguments.sbatch_option or ()),
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Serve until told to stop."""
     # Only here: no other command pays for NumPy, FastAPI and uvicorn.
@@ -74,7 +117,8 @@ def run(arguments: argparse.Namespace) -> int:
     if token_file and not address:
         raise InvalidInput("--token-file: without --listen nothing is served that needs a token")
     token = find_token(token_file and Path(token_file), os.environ) if address else None
-    options = Options(**{name: getattr(arguments, name) for name in _OF_THE_RUNTIME})
+    given = {name: getattr(arguments, name) for name in _OF_THE_RUNTIME}
+    options = Options(**given, slurm=_slurm_settings(arguments))
     directory = StateDirectory(state_path(arguments))
     directory.lock()
     log, lines = begin(arguments.log, arguments.log_level)

@@ -10,7 +10,7 @@ from wharfinger.host.run_dir import ExitRecord
 from wharfinger.model.ends import CANNOT_RUN
 from wharfinger.model.workload import Run
 
-End = ev.WorkloadFinished | ev.WorkloadVanished | ev.StartFailed
+End = ev.WorkloadFinished | ev.WorkloadVanished | ev.WorkloadEvicted | ev.StartFailed
 
 STOPPED, NOT_ALIVE = "stopped", "not-alive"
 STOPPED_BEFORE_START = "stopped before it started"

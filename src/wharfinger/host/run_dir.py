@@ -26,7 +26,7 @@ from typing import Annotated
 
 import msgspec
 
-from wharfinger.errors import InvalidInput, NotFound
+from wharfinger.errors import InvalidInput, NotFound, WharfingerError
 from wharfinger.files.atomic import closing_fd
 from wharfinger.host.processes import ProcessIdentity
 
@@ -35,7 +35,11 @@ KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
 CANCELLED = "cancelled\n"
 """The claim after which no launch can succeed."""
 
+MAX_LAST_OUTPUT = 200
+"""Characters of a failed program's last line that are reported."""
+
 _MAX_RECORD_BYTES = 16384
+_LAST_BYTES = 4096
 _MAX_OFFSET = 2**63 - 1
 _LOOKS = 16  # at a directory that changes while it is read; rotation alone needs two at most
 _TIME = struct.Struct("<QQ")
@@ -136,13 +140,13 @@ def _take_back_rights(run_dir: Path) -> None:
         os.chmod(f"/proc/self/fd/{directory}", 0o700)  # noqa: PTH101 - a descriptor, not a path
 
 
-def write_synced(directory: int, name: str, text: str) -> None:
+def write_synced(directory: int, name: str, text: str | bytes) -> None:
     """Write a new file, in place of any of that name; raises ``OSError``."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with closing_fd(os.open(name, flags, 0o600, dir_fd=directory)) as fd:
-        view = memoryview(text.encode())
+        view = memoryview(text.encode() if isinstance(text, str) else text)
         while view:  # a disk that fills up accepts a part before the error
             view = view[os.write(fd, view) :]
         os.fsync(fd)
@@ -254,6 +258,17 @@ def read_output(run_dir: Path, offset: int = 0, limit_bytes: int = 65536) -> tup
             if piece[0] or segments == _segments(directory):
                 break
     return piece
+
+
+def last_line(run_dir: Path, max_characters: int = MAX_LAST_OUTPUT) -> str:
+    """The last line of the output that is not empty, in printable characters; "" = unknown."""
+    try:
+        data, _ = read_output(run_dir, -_LAST_BYTES, _LAST_BYTES)
+    except (WharfingerError, OSError):
+        return ""
+    lines = data.decode(errors="replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return "".join(c if c.isprintable() else " " for c in last)[:max_characters]
 
 
 def output_times(run_dir: Path, offset: int = 0, length: int = 65536) -> list[tuple[int, float]]:

@@ -241,10 +241,15 @@ def request_stop(run_dir: Path, pidfd: int, grace_seconds: float) -> None:
     A later call may shorten the grace. Without room on disk to write it, the launch spec's applies.
     A supervisor that has ended is no error; a grace out of range is an ``InvalidInput``.
     """
+    write_stop(run_dir, grace_seconds)
+    send_signal(pidfd, signal.SIGTERM)
+
+
+def write_stop(run_dir: Path, grace_seconds: float) -> None:
+    """Say with which grace a run is to end at its supervisor's next SIGTERM."""
     grace = _decimal_seconds(grace_seconds)
     with open_run_dir(run_dir) as directory, contextlib.suppress(OSError):
         replace_synced(directory, "stop", grace)
-    send_signal(pidfd, signal.SIGTERM)
 
 
 def request_pace(run_dir: Path, pidfd: int, cpu_millicpus: int | None) -> None:
@@ -253,21 +258,34 @@ def request_pace(run_dir: Path, pidfd: int, cpu_millicpus: int | None) -> None:
     ``InvalidInput``: no such share. ``OutOfSpace``: no room to write it; the former share stays.
     A supervisor (``pidfd``) that has ended is no error.
     """
-    _put(run_dir, "pace", _encode_pace(cpu_millicpus) + "\n")
+    write_pace(run_dir, cpu_millicpus)
     send_signal(pidfd, signal.SIGUSR1)
+
+
+def write_pace(run_dir: Path, cpu_millicpus: int | None) -> None:
+    """Say to which share a run is held from its supervisor's next SIGUSR1 on; as above."""
+    _put(run_dir, "pace", _encode_pace(cpu_millicpus) + "\n")
 
 
 def request_suspend(run_dir: Path, pidfd: int) -> None:
     """Suspend a run until :func:`request_resume` or a stop; ``OutOfSpace``: it keeps running."""
-    _put(run_dir, "suspended", "")
+    write_suspended(run_dir, suspended=True)
     send_signal(pidfd, signal.SIGUSR1)
 
 
 def request_resume(run_dir: Path, pidfd: int) -> None:
     """Resume a run's processes, at their share; it is no error when they run."""
+    write_suspended(run_dir, suspended=False)
+    send_signal(pidfd, signal.SIGUSR1)
+
+
+def write_suspended(run_dir: Path, *, suspended: bool) -> None:
+    """Say whether a run is suspended from its supervisor's next SIGUSR1 on; as above."""
+    if suspended:
+        _put(run_dir, "suspended", "")
+        return
     with open_run_dir(run_dir) as directory, contextlib.suppress(FileNotFoundError):
         os.unlink("suspended", dir_fd=directory)
-    send_signal(pidfd, signal.SIGUSR1)
 
 
 def _put(run_dir: Path, name: str, text: str) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wharfinger.catalog.known_files import load_known
 from wharfinger.classification.classifier import Classifications, Classifier
@@ -24,9 +25,13 @@ from wharfinger.policies.registry import bundle_of, make_policy, policy_in
 from wharfinger.runtime.classifying import ClassifierService
 from wharfinger.runtime.compatibility import newest_version, refuse_newer_snapshot
 from wharfinger.runtime.learning import LearningClassifier
+from wharfinger.runtime.notes import StoredNotes
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.runtime.state_directory import StateDirectory
 from wharfinger.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from wharfinger.engines.slurm.settings import SlurmSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,7 @@ class Options:
         confidence: With which a target must be reached.
         known: Directory of known programs; ``None`` = the site's, else those that are shipped.
         accept_loss: Start empty if the event log can't be saved at all.
+        slurm: How a Slurm cluster is used; ``None`` = as it finds it, without a shared directory.
     """
 
     engine: str = "local"
@@ -56,6 +62,7 @@ class Options:
     confidence: float = 0.8
     known: Path | None = None
     accept_loss: bool = False
+    slurm: "SlurmSettings | None" = None
 
 
 def _local(directory: StateDirectory, options: Options) -> Engine:
@@ -65,7 +72,19 @@ def _local(directory: StateDirectory, options: Options) -> Engine:
     return LocalEngine(directory.runs, servers=options.servers)
 
 
-ENGINES: dict[str, Callable[[StateDirectory, Options], Engine]] = {"local": _local}
+def _slurm(directory: StateDirectory, options: Options) -> Engine:
+    # As above.
+    from wharfinger.engines.slurm.client.client import CommandClient  # noqa: PLC0415
+    from wharfinger.engines.slurm.engine import SlurmEngine  # noqa: PLC0415
+
+    notes = StoredNotes(directory.path, "slurm")
+    return SlurmEngine(CommandClient(), notes, options.slurm)
+
+
+ENGINES: dict[str, Callable[[StateDirectory, Options], Engine]] = {
+    "local": _local,
+    "slurm": _slurm,
+}
 
 
 def make_engine(directory: StateDirectory, options: Options) -> Engine:

@@ -218,6 +218,7 @@ class TimedPlacement:
         self._placement = placement
         self.name = placement.name
         self.settings: Any = placement.settings
+        self.keeps_scale = getattr(placement, "keeps_scale", False)
         self.seconds: list[float] = []
         self.asked_for: list[str] = []
 

@@ -156,7 +156,7 @@ def test_wrong_fields_are_told_by_line(more: str, line: int, words: str) -> None
 
 def test_they_are_read_from_a_scenario() -> None:
     more = (
-        "  engine: {resize: false, suspend: false, fractionalCpu: false}\n"
+        "  engine: {resize: none, suspend: false, fractionalCpu: false}\n"
         "  others: {every: 1m}\n  evictions: {every: 1h, notice: 30s}"
     )
     scenario = read_scenario(SCENARIO.replace("MORE", more), source="x", directory=Path("/"))

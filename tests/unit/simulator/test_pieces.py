@@ -6,6 +6,7 @@ import pytest
 
 from wharfinger.core import actions as act
 from wharfinger.errors import InvalidInput
+from wharfinger.model.view import Resize
 from wharfinger.simulator.pieces import engine_under, words_of
 from wharfinger.simulator.run import RunSpec, prepare
 from wharfinger.simulator.scenario.setup import EngineAbility
@@ -16,7 +17,7 @@ def test_words_change_what_the_engine_can_do_and_leave_the_rest() -> None:
     words, policy = words_of("whole-cpus+no-resize+quasar[confidence=0.9]")
     assert policy == "quasar[confidence=0.9]"
     changed = engine_under(words, able)
-    assert changed == replace(able, resize=False, fractional_cpu=False)
+    assert changed == replace(able, resize=Resize.NONE, fractional_cpu=False)
     assert engine_under(words_of("resize+fractional-cpus+quasar")[0], changed) == able
     assert engine_under(words_of("no-suspend+quasar")[0], able) == replace(able, suspend=False)
     assert engine_under(words_of("stated+quasar")[0], changed) == changed

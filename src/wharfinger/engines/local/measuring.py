@@ -27,7 +27,7 @@ from wharfinger.host.cgroups.limits import UNIFIED
 from wharfinger.host.environment import environment
 from wharfinger.host.processes import marker_of
 from wharfinger.host.reports import End
-from wharfinger.host.run_dir import read_output, read_run
+from wharfinger.host.run_dir import last_line, read_output, read_run
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.workload import Workload
@@ -479,5 +479,5 @@ def _failure(end: End, run: LocalRun) -> str:
     how = f"ended with exit status {end.exit_code}"
     if end.signal is not None:
         how = f"was ended by signal {end.signal}"
-    words = run.last_line(MAX_WORDS)
+    words = last_line(run.run_dir, MAX_WORDS)
     return f"the load generator {how}" + (f": {words}" if words else " and printed nothing")

@@ -24,7 +24,7 @@ from wharfinger.engines.local.records import (
     save_end,
 )
 from wharfinger.engines.local.watcher import Watcher
-from wharfinger.errors import EngineFault, NotFound, OutOfSpace, WharfingerError
+from wharfinger.errors import EngineFault, NotFound, OutOfSpace
 from wharfinger.host import reports
 from wharfinger.host.cgroups import GroupUsage, Limits, ResizeRefused
 from wharfinger.host.processes import (
@@ -40,6 +40,7 @@ from wharfinger.host.reports import End
 from wharfinger.host.run_dir import (
     Claim,
     RunRecord,
+    last_line,
     output_offset_at,
     output_times,
     read_output,
@@ -62,10 +63,6 @@ log = logging.getLogger(__name__)
 
 _DYING_SECONDS = 0.5
 """What a supervisor takes to end that was killed; one that waits for a disk takes longer."""
-
-MAX_LAST_OUTPUT = 200
-"""Characters of a failed program's last line that are reported."""
-_LAST_BYTES = 4096
 
 _GONE = RunRecord(Claim.UNREADABLE, None, None, None)
 """The record of a run directory that is not there any more."""
@@ -165,16 +162,6 @@ class SupervisedTree:
             tree.processes if processes is None else processes,
             peak_bytes or self._peak_seen_bytes or None,
         )
-
-    def last_line(self, max_characters: int) -> str:
-        """The last line of its output that is not empty, in printable characters."""
-        try:
-            data, _ = read_output(self.run_dir, -_LAST_BYTES, _LAST_BYTES)
-        except (WharfingerError, OSError):
-            return ""
-        lines = data.decode(errors="replace").split("\n")
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return "".join(c if c.isprintable() else " " for c in last)[:max_characters]
 
     def read_log(self, offset: int, limit_bytes: int) -> LogChunk:
         """A piece of its output; see ``Engine.read_log``."""
@@ -421,7 +408,7 @@ class LocalRun(SupervisedTree):
                 cpu_seconds=used.cpu_seconds,
                 memory_peak_bytes=used.memory_peak_bytes or self._peak_seen_bytes or None,
                 not_alive=not_alive_grace_seconds(self.run_dir) is not None,
-                last_output=self.last_line(MAX_LAST_OUTPUT),
+                last_output=last_line(self.run_dir),
             )
             if self._started is None and isinstance(end, ev.WorkloadFinished):
                 # There was no room for the record of its start.

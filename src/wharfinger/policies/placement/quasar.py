@@ -38,7 +38,7 @@ from wharfinger.model.decisions import (
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import ALL_REASONS, OffTarget, Request, View
+from wharfinger.model.view import ALL_REASONS, OffTarget, Request, Resize, View
 from wharfinger.model.workload import OnMiss, WorkloadType
 from wharfinger.policies.placement.best_effort import left_over, taken
 from wharfinger.policies.placement.common import (
@@ -226,6 +226,7 @@ class Quasar(ByReservation):
 
     name = "quasar"
     follows_targets = True
+    keeps_scale = True
 
     def __init__(self, settings: QuasarSettings | None = None) -> None:
         self.settings: QuasarSettings = settings or QuasarSettings()
@@ -597,7 +598,7 @@ class Quasar(ByReservation):
     ) -> Place | None:
         """One server more, where what can be had on its own does not keep the target."""
         off, count = request.off_target, len(placements)
-        if off is None or not off.lacks or not view.capabilities.resize:
+        if off is None or not off.lacks or view.capabilities.resize is not Resize.ANY:
             return None
         if request.workload.scale.gang:
             return None  # All its servers have started together.

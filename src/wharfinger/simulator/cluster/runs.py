@@ -260,6 +260,7 @@ class SimulatedRun:
         kept_alone: The same without co-runners; so is ``kept_most`` with whole servers.
         answered: Of a service: what it answers, late or not, over what is asked, at most 1.
         measured: Its performance is read; ``measurements`` = how often it was.
+        granted: What it was given at its start.
         lost: The servers from which it is gone; ``None`` = none since its last resize.
         ready: What its readiness probe has told; ``None`` = nothing yet, or it has none.
     """
@@ -287,6 +288,7 @@ class SimulatedRun:
     eviction: int = 0
     started: ev.WorkloadStarted | None = None
     ready: ev.ReadinessChanged | None = None
+    granted: tuple[Placement, ...] = ()
     lost: ev.PlacementsLost | None = None
     end: ev.Report | None = None
     measured: bool = False

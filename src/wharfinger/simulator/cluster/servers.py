@@ -72,6 +72,9 @@ class SimulatedServers:
         self.meters = Meters(loop, self.streams, self.tell, measuring or Measuring())
         self._runs: dict[str, SimulatedRun] = {}
         self._listener: Listener | None = None
+        self.offers: dict[str, ev.WorkloadOffered] = {}
+        self.released: set[str] = set()
+        self.annotations: dict[str, str] = {}
         self.room_freed: Callable[[], None] | None = None
         self.phase_changes: list[PhaseChange] = []
         self._best: dict[str, float] = {}

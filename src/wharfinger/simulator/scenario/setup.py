@@ -7,9 +7,10 @@ from typing import Annotated
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.manifest.kinds import BOOLEAN, DURATION, NAME, TIME
+from wharfinger.manifest.kinds import BOOLEAN, DURATION, NAME, TIME, choice
 from wharfinger.manifest.sections import section
 from wharfinger.model.platform import Server
+from wharfinger.model.view import Resize
 from wharfinger.simulator.scenario.jobs import Job
 from wharfinger.simulator.scenario.others import Evictions, ForeignJob
 from wharfinger.simulator.scenario.scenario_kinds import FRACTION, SIGMA
@@ -41,7 +42,9 @@ class Costs:
 class EngineAbility:
     """What the simulated engine can do; no policy plans anything else."""
 
-    resize: Annotated[bool, BOOLEAN("It changes the allocation of what runs.")] = True
+    resize: Annotated[
+        Resize, choice(Resize, "any")("How far it changes the allocations of what runs.")
+    ] = Resize.ANY
     suspend: Annotated[bool, BOOLEAN("It suspends what runs, and resumes it.")] = True
     fractional_cpu: Annotated[bool, BOOLEAN("CPU in thousandths; else in whole CPUs.")] = True
 

@@ -24,7 +24,7 @@ from wharfinger.host.cgroups import Group
 from wharfinger.host.environment import environment_of
 from wharfinger.host.processes import children_of, descendants, has_ended
 from wharfinger.host.reports import describe_failed_start
-from wharfinger.host.run_dir import ExitRecord, read_run
+from wharfinger.host.run_dir import ExitRecord, last_line, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
 from wharfinger.host.supervisor import Supervisor, request_stop
 from wharfinger.model.allocation import Allocation, Placement
@@ -159,7 +159,7 @@ class SandboxedRun(SupervisedTree):
         return f"the copy needs more memory than {self._job.plan.memory_bytes} bytes"
 
     def _words(self) -> str:
-        line = self.last_line(MAX_WORDS)
+        line = last_line(self.run_dir, MAX_WORDS)
         return f": {line}" if line else ""
 
     def release_load(self) -> bool:

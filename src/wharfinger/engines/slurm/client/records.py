@@ -1,0 +1,302 @@
+"""Jobs and nodes out of the JSON of ``squeue``, ``sinfo`` and ``scontrol``.
+
+Of a job's hundred fields only those named here are made into objects. A record without an id or a
+name is left out; any other field may be missing, null or of another type.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from wharfinger.engines.slurm.client import scalars
+from wharfinger.engines.slurm.client.base import Node, SlurmJob
+from wharfinger.engines.slurm.client.hostlist import expand
+from wharfinger.engines.slurm.client.versions import states_of
+from wharfinger.errors import SlurmUnavailable
+
+HELD_REASONS = frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue"})
+BASE_STATES = frozenset(
+    (
+        *("PENDING", "RUNNING", "SUSPENDED", "COMPLETED", "CANCELLED", "FAILED", "TIMEOUT"),
+        *("NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"),
+    )
+)
+# 22.05 tells one word, and a flag in place of the state that it stands beside. A job that is
+# COMPLETING has ended, but not how: it counts as running until that is known.
+_BASE_OF_FLAG = {
+    "CONFIGURING": "RUNNING",
+    "REQUEUED": "PENDING",
+    "REQUEUE_HOLD": "PENDING",
+    "REQUEUE_FED": "PENDING",
+    "SPECIAL_EXIT": "PENDING",
+    "RESV_DEL_HOLD": "PENDING",
+    "RESIZING": "RUNNING",
+    "SIGNALING": "RUNNING",
+    "STAGE_OUT": "RUNNING",
+    "STOPPED": "RUNNING",
+    "COMPLETING": "RUNNING",
+    "POWER_UP_NODE": "RUNNING",
+}
+
+
+class RawJob(msgspec.Struct):
+    """The fields of a job that are read."""
+
+    job_id: Any = None
+    name: Any = None
+    user_name: Any = None
+    user_id: Any = None
+    partition: Any = None
+    job_state: Any = None
+    state_reason: Any = None
+    comment: Any = None
+    hold: Any = None
+    array_job_id: Any = None
+    array_task_id: Any = None
+    array_task_string: Any = None
+    nodes: Any = None
+    required_nodes: Any = None
+    node_count: Any = None
+    cpus: Any = None
+    memory_per_node: Any = None
+    memory_per_cpu: Any = None
+    tres_alloc_str: Any = None
+    tres_req_str: Any = None
+    priority: Any = None
+    features: Any = None
+    account: Any = None
+    qos: Any = None
+    licenses: Any = None
+    resv_name: Any = None
+    dependency: Any = None
+    submit_time: Any = None
+    start_time: Any = None
+    end_time: Any = None
+    time_limit: Any = None
+    restart_cnt: Any = None
+    exit_code: Any = None
+
+
+class RawNode(msgspec.Struct):
+    """The fields of a node that are read."""
+
+    name: Any = None
+    state: Any = None
+    state_flags: Any = None
+    reason: Any = None
+    cpus: Any = None
+    alloc_cpus: Any = None
+    real_memory: Any = None
+    alloc_memory: Any = None
+    features: Any = None
+    active_features: Any = None
+    partitions: Any = None
+    architecture: Any = None
+    weight: Any = None
+    sockets: Any = None
+    cores: Any = None
+    threads: Any = None
+    boot_time: Any = None
+    address: Any = None
+
+
+Raw = TypeVar("Raw", bound=RawJob | RawNode)
+Value = TypeVar("Value", bound=SlurmJob | Node)
+
+
+class _Jobs(msgspec.Struct):
+    jobs: list[RawJob]
+
+
+class _Nodes(msgspec.Struct):
+    nodes: list[RawNode]
+
+
+_JOBS, _NODES = msgspec.json.Decoder(_Jobs), msgspec.json.Decoder(_Nodes)
+_DAMAGED = (ValueError, RecursionError)
+
+
+def decode_jobs(answer: bytes) -> Iterable[RawJob]:
+    """The jobs of an answer; ``SlurmUnavailable`` where it is none."""
+    try:
+        return _JOBS.decode(answer).jobs
+    except (msgspec.MsgspecError, *_DAMAGED):
+        return _decode_leniently(answer, "jobs", RawJob)
+
+
+def decode_nodes(answer: bytes) -> Iterable[RawNode]:
+    """The nodes of an answer; ``SlurmUnavailable`` where it is none."""
+    try:
+        return _NODES.decode(answer).nodes
+    except (msgspec.MsgspecError, *_DAMAGED):
+        return _decode_leniently(answer, "nodes", RawNode)
+
+
+def _decode_leniently(answer: bytes, key: str, kind: type[Raw]) -> list[Raw]:
+    """For what the quick way refuses: bytes that are no UTF-8, entries that are no objects."""
+    try:
+        whole = json.loads(answer.decode("utf-8", "replace"))
+    except _DAMAGED as error:
+        raise SlurmUnavailable(
+            f"Slurm's answer about {key} is no JSON ({_brief(error)}); it may have been cut off"
+        ) from error
+    records = whole.get(key) if isinstance(whole, dict) else None
+    if not isinstance(records, list):
+        raise SlurmUnavailable(f"Slurm's answer has no list of {key}; see what squeue --json says")
+    names = kind.__struct_fields__
+    return [
+        kind(**{name: record.get(name) for name in names})
+        for record in records
+        if isinstance(record, dict)
+    ]
+
+
+def _brief(error: Exception) -> str:
+    return str(error)[:100] or type(error).__name__
+
+
+def job_of(raw: RawJob) -> SlurmJob | None:
+    """The job; ``None`` where the record tells no id."""
+    job_id = scalars.number(raw.job_id)
+    if not job_id:
+        return None
+    state, flags = _state(raw.job_state)
+    text, number = scalars.text, scalars.number
+    reason, priority = text(raw.state_reason), number(raw.priority)
+    array_id = number(raw.array_job_id) or None
+    node_count, cpus = max(1, number(raw.node_count) or 1), max(1, number(raw.cpus) or 1)
+    code, signal = scalars.exit_status(raw.exit_code)
+    ended = state not in {"PENDING", "RUNNING", "SUSPENDED"}
+    limit = number(raw.time_limit)
+    return SlurmJob(
+        job_id=job_id,
+        name=text(raw.name),
+        user=text(raw.user_name) or text(str(number(raw.user_id) or "")),
+        partition=text(raw.partition),
+        state=state,
+        state_reason="" if reason == "None" else reason,
+        flags=flags,
+        comment=text(raw.comment),
+        held=state == "PENDING" and (raw.hold is True or priority == 0 or reason in HELD_REASONS),
+        array_id=array_id,
+        task_id=number(raw.array_task_id) if array_id else None,
+        array_tasks=text(raw.array_task_string),
+        nodes=expand(text(raw.nodes)),
+        required_nodes=expand(text(raw.required_nodes)),
+        node_count=node_count,
+        cpus=cpus,
+        memory_bytes=_memory(raw, node_count, cpus),
+        priority=priority or 0,
+        features=text(raw.features),
+        account=text(raw.account),
+        qos=text(raw.qos),
+        licenses=text(raw.licenses),
+        reservation=text(raw.resv_name),
+        dependency=text(raw.dependency),
+        submit_time=scalars.time(raw.submit_time),
+        start_time=scalars.time(raw.start_time),
+        end_time=scalars.time(raw.end_time) if ended else None,
+        time_limit_seconds=None if limit is None else limit * 60.0,
+        restarts=number(raw.restart_cnt) or 0,
+        exit_code=code if ended else None,
+        signal=signal if ended else None,
+    )
+
+
+def _state(value: Any) -> tuple[str, frozenset[str]]:
+    words = states_of(value)
+    base = next((word for word in words if word in BASE_STATES), "")
+    flags = frozenset(scalars.text(word) for word in words if word != base)
+    if not base:
+        base = next((_BASE_OF_FLAG[word] for word in words if word in _BASE_OF_FLAG), "UNKNOWN")
+    return base, flags
+
+
+def _memory(raw: RawJob, node_count: int, cpus: int) -> int | None:
+    per_node = scalars.number(raw.memory_per_node)
+    if per_node:
+        return per_node * scalars.MIB
+    per_cpu = scalars.number(raw.memory_per_cpu)
+    if per_cpu:
+        return per_cpu * scalars.MIB * cpus // node_count
+    total = scalars.tracked(raw.tres_alloc_str, "mem") or scalars.tracked(raw.tres_req_str, "mem")
+    return None if total is None else total // node_count
+
+
+def node_of(raw: RawNode) -> Node | None:
+    """The node; ``None`` where the record tells no name."""
+    name = scalars.text(raw.name)
+    if not name:
+        return None
+    text, number = scalars.text, scalars.number
+    states = [*states_of(raw.state), *states_of(raw.state_flags)]
+    return Node(
+        name=name,
+        states=frozenset(scalars.text(word).lower() for word in states),
+        reason=text(raw.reason),
+        cpus=number(raw.cpus) or 0,
+        cpus_allocated=number(raw.alloc_cpus) or 0,
+        memory_bytes=(number(raw.real_memory) or 0) * scalars.MIB,
+        memory_allocated_bytes=(number(raw.alloc_memory) or 0) * scalars.MIB,
+        features=scalars.words(raw.active_features) or scalars.words(raw.features),
+        partitions=scalars.words(raw.partitions),
+        architecture=text(raw.architecture),
+        weight=_or(number(raw.weight), 1),
+        sockets=_or(number(raw.sockets), 1),
+        cores_per_socket=_or(number(raw.cores), 1),
+        threads_per_core=_or(number(raw.threads), 1),
+        boot_time=scalars.time(raw.boot_time),
+        address=text(raw.address),
+    )
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+class Poll(Generic[Raw, Value]):
+    """The values of one kind of answer, where only what changed since the last is made anew.
+
+    Most polls differ from the one before in nothing, or in a few records of thousands. ``field``
+    is what tells one record from another.
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[bytes], Iterable[Raw]],
+        make: Callable[[Raw], Value | None],
+        field: str,
+    ) -> None:
+        self._decode = decode
+        self._make = make
+        self._field = field
+        self._answer: tuple[int, int] | None = None
+        self._made: dict[Any, tuple[Raw, Value]] = {}
+        self._values: tuple[Value, ...] = ()
+
+    def fold(self, answer: bytes) -> tuple[Value, ...]:
+        """Every value, ordered by its key; the very same object if nothing changed.
+
+        Raises ``SlurmUnavailable`` where the answer is none; then nothing was folded.
+        """
+        # Keyed by the process's own secret: nobody can write two answers that look alike.
+        mark = (len(answer), hash(answer))
+        if mark == self._answer:
+            return self._values
+        former = self._made
+        made: dict[Any, tuple[Raw, Value]] = {}
+        for raw in self._decode(answer):
+            key = getattr(raw, self._field)
+            before = former.get(key) if type(key) in {int, str} else None
+            value = before[1] if before and before[0] == raw else self._make(raw)
+            if value is not None:
+                made[getattr(value, self._field)] = (raw, value)
+        values = tuple(made[key][1] for key in sorted(made))
+        if len(values) != len(self._values) or any(
+            new is not old for new, old in zip(values, self._values, strict=True)
+        ):
+            self._values = values
+        self._answer, self._made = mark, made
+        return self._values

@@ -1,0 +1,636 @@
+"""The Slurm engine: a cluster's nodes are the servers, its jobs the starts.
+
+Slurm starts and isolates; each job ends in our supervisor, whose records lie on the cluster's
+shared directory. Everything that takes long is done by ``jobs`` on a thread of its own; this class
+takes in the outcomes and reports. While Slurm does not answer nothing is reported, nor guessed.
+"""
+
+import logging
+import secrets
+import select
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, NoReturn
+
+from wharfinger.core import actions as act
+from wharfinger.core import events as ev
+from wharfinger.engines.base import Execution, LogChunk, LogSource, Usage
+from wharfinger.engines.notes import Notes
+from wharfinger.engines.slow import Outcome, SlowCalls
+from wharfinger.engines.slurm.client.base import JobEnd, Node, SlurmClient, SlurmJob
+from wharfinger.engines.slurm.ends import RunReading
+from wharfinger.engines.slurm.jobs import (
+    ControlOrder,
+    Look,
+    SlurmJobs,
+    StartOrder,
+    StopOrder,
+    Watched,
+)
+from wharfinger.engines.slurm.script import mebibytes, whole_cpus
+from wharfinger.engines.slurm.servers import Held, has_size, servers_of
+from wharfinger.engines.slurm.settings import (
+    SlurmSettings,
+    check_features,
+    check_shared_dir,
+    check_site,
+    choose_partitions,
+)
+from wharfinger.engines.slurm.start import SlurmStart, Step
+from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
+from wharfinger.errors import EngineFault, InvalidInput, NotFound, WharfingerError
+from wharfinger.host.accounts import other_account
+from wharfinger.host.reports import STOPPED_BEFORE_START, End
+from wharfinger.host.run_dir import check_key, output_offset_at, output_times, read_output
+from wharfinger.host.supervisor import signal_named
+from wharfinger.model.platform import Server
+from wharfinger.model.profile import Measurements
+from wharfinger.model.view import Capabilities, Resize
+from wharfinger.model.workload import Workload
+
+log = logging.getLogger(__name__)
+
+OPEN_SECONDS = 30.0
+"""How long ``open`` waits for a Slurm that does not answer."""
+_OPEN_RETRY_SECONDS = 0.5
+_HURRIED_SECONDS = 0.2
+"""Between two looks while something starts or ends, if Slurm answers fast."""
+_STEADY_SECONDS = 1.0
+_IDLE = 4.0
+"""As a multiple of the last look's time, the least between two."""
+_HURRY_FOR_SECONDS = 30.0
+"""What has not begun or ended by then is looked at in the steady pace."""
+_KILL_AFTER_SECONDS = 20.0
+"""After the grace of a stop: then Slurm is to end the job."""
+_LOOK = " look"
+"""The key of looks; no start's, which has no blank."""
+
+
+class SlurmEngine:
+    """A Slurm cluster.
+
+    Args:
+        client: Asks Slurm.
+        notes: What must be found again.
+        settings: What the administrator stated.
+    """
+
+    name = "slurm"
+
+    def __init__(
+        self, client: SlurmClient, notes: Notes, settings: SlurmSettings | None = None
+    ) -> None:
+        self._client = client
+        self._notes = StartNotes(notes)
+        self._settings = settings or SlurmSettings()
+        self._calls = SlowCalls()
+        self._open_jobs: SlurmJobs | None = None
+        self._partitions: tuple[str, ...] = ()
+        self._nodes: Sequence[Node] = ()
+        self._servers: dict[str, Server] = {}
+        self._starts: dict[str, SlurmStart] = {}
+        # Refused before anything was noted: they must not start when asked for again.
+        self._refused: dict[str, ev.StartFailed] = {}
+        self._reports: list[ev.Report] = []
+        self._watched = Watched()
+        self._hurried_until = 0.0
+        self._looked_at = 0.0
+        self._took_seconds = 0.0
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As Slurm has it: whole CPUs; a supervisor on a shared directory can suspend."""
+        return Capabilities(
+            fractional_cpu=False,
+            resize=Resize.NONE,
+            suspend=self._settings.shared_dir is not None,
+            memory_limit=False,
+            evicts=True,
+        )
+
+    # --- opening ------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """See ``Engine.open``; raises ``InvalidInput`` for settings that do not fit the cluster."""
+        if self._settings.shared_dir is not None:
+            check_shared_dir(self._settings.shared_dir)
+        client = self._client
+        check_site(_patiently(client.site))
+        known = _patiently(client.partitions)
+        self._partitions = choose_partitions(self._settings, known)
+        partition_of = {
+            node: partition.name
+            for partition in reversed(known)
+            if partition.name in self._partitions
+            for node in partition.nodes
+        }
+        nodes = _patiently(client.nodes)
+        check_features(self._settings, nodes)
+        self._tell_of_sizeless(nodes)
+        self._starts = {key: self._recall(key, note) for key, note in self._notes.items().items()}
+        self._calls.open()
+        try:
+            self._open_jobs = SlurmJobs(
+                client,
+                self._notes,
+                self._settings,
+                self._notes.identity(secrets.token_hex(6)),
+                lambda node: partition_of.get(node, self._partitions[0]),
+                lambda: self._watched,
+                self._calls,
+            )
+            self._jobs.prepare()
+            self._looked_at = time.monotonic()
+            self._watch()
+            first = _patiently(self._jobs.look)
+        except BaseException:
+            self._calls.close()
+            raise
+        self._adopt(first)
+        self._tell(ev.EngineSynced(self._known_keys(), tuple(self._servers)))
+        self._ask_for_look()
+
+    def _recall(self, key: str, note: StartNote) -> SlurmStart:
+        start = SlurmStart(key, note, supervised=self._settings.shared_dir is not None)
+        start.accepted = note.job_id is not None
+        start.started, start.end = note.read_reports()
+        return start
+
+    def _adopt(self, look: Look) -> None:
+        """Report what an earlier engine left, as it is now."""
+        for key, start in list(self._starts.items()):
+            if not start.accepted and start.end is None:
+                # Nothing is known of its job: it is asked for again, and then looked for.
+                del self._starts[key]
+            elif look.jobs is not None and start.live:
+                start.job = look.jobs.get(key)
+        self._nodes = look.nodes or ()
+        self._tell_of_servers()
+        for key, start in self._starts.items():
+            self._tell(*start.state())
+            if start.live and start.job is not None and start.job.held:
+                self._calls.ask(self._jobs.release_operation, key, start.job.job_id)
+        self._take_look(look)
+        self._hurry()
+
+    def _known_keys(self) -> tuple[str, ...]:
+        return tuple(self._starts)
+
+    def _tell_of_sizeless(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            if not has_size(node) and not set(self._partitions).isdisjoint(node.partitions):
+                size = f"{node.cpus} CPUs and {node.memory_bytes} bytes of memory"
+                log.warning(
+                    "node %s has %s; it is no server until Slurm says more", node.name, size
+                )
+
+    def close(self) -> None:
+        """Release everything; what runs goes on."""
+        self._calls.close()
+        self._open_jobs = None
+        self._starts.clear()
+        self._refused.clear()
+        self._reports.clear()
+        self._servers.clear()
+
+    @property
+    def _jobs(self) -> SlurmJobs:
+        if self._open_jobs is None:
+            raise EngineFault("the Slurm engine is not open")
+        return self._open_jobs
+
+    # --- reports --------------------------------------------------------------------------------
+
+    def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
+        """Reports since the last call, oldest first."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            for outcome in self._calls.take():
+                self._take(outcome)
+            left = deadline - time.monotonic()
+            if self._reports or left <= 0:
+                break
+            select.select([self._calls], [], [], left)
+        told, self._reports = self._reports, []
+        return told
+
+    def fileno(self) -> int:
+        """Readable when ``poll`` has something to do."""
+        return self._calls.fileno()
+
+    def _tell(self, *reports: ev.Report) -> None:
+        if reports:
+            self._reports.extend(reports)
+            self._calls.wake()
+
+    # --- actions --------------------------------------------------------------------------------
+
+    def check(self, workload: Workload) -> str:
+        """Why it can't run, for certain; its files are the nodes', which only they see."""
+        run = workload.run
+        if not run.command or not run.command[0]:
+            return "spec.run.command: empty; name a program"
+        texts = (*run.command, run.working_directory, *run.env.values())
+        if any("\0" in text for text in texts):
+            return "spec.run: holds a NUL character; no program can be given one"
+        if not run.working_directory.startswith("/"):
+            shown = repr(run.working_directory)
+            return f"spec.run.workingDir: {shown} is not an absolute path; begin it with '/'"
+        try:
+            other_account(run.user)
+            signal_named(run.stop_signal)
+        except InvalidInput as error:
+            return str(error)
+        return ""
+
+    def perform(self, action: act.EngineAction) -> None:
+        """Begin to carry out an action; ``poll`` reports the outcome."""
+        match action:
+            case act.StartWorkload():
+                self._start(action)
+            case act.StopWorkload(key=key, grace_seconds=grace_seconds):
+                self._stop(key, grace_seconds)
+            case act.ResizeAllocation():
+                self._resize(action)
+            case act.SuspendWorkload(key=key):
+                self._suspend(key, suspended=True)
+            case act.ResumeWorkload(key=key):
+                self._suspend(key, suspended=False)
+            case act.ForgetWorkload(key=key):
+                self._forget(key)
+            case act.ProfileWorkload(key=key):
+                self._tell(ev.ProfilingFailed(key, "this engine does not profile"))
+            case act.ProbeWorkload(key=key, number=number):
+                why = "this engine raises no sources of interference"
+                self._tell(ev.WorkloadProbed(key, number, Measurements(), why))
+            case act.MeasureWorkload():
+                pass  # It says that it can't.
+
+    def _start(self, action: act.StartWorkload) -> None:
+        key = action.key
+        if key in self._starts:
+            self._tell(*self._starts[key].state())
+            return
+        if key in self._refused:
+            self._tell(self._refused[key])
+            return
+        try:
+            self._check_start(action)
+        except (InvalidInput, EngineFault) as error:
+            self._refused[key] = ev.StartFailed(key, str(error), error.retryable)
+            self._tell(self._refused[key])
+            return
+        (placement,) = action.placements
+        allocation = placement.allocation
+        note = StartNote(
+            action.workload.name,
+            action.placements,
+            whole_cpus(allocation),
+            mebibytes(allocation) << 20,
+        )
+        order = StartOrder(key, action.workload, placement)
+        self._calls.ask(self._jobs.begin_operation, key, order)
+        self._starts[key] = SlurmStart(key, note, self._settings.shared_dir is not None)
+
+    def _check_start(self, action: act.StartWorkload) -> None:
+        check_key(action.key)
+        if why := self.check(action.workload):
+            raise InvalidInput(why)
+        if len(action.placements) != 1:
+            raise InvalidInput(f"{len(action.placements)} servers; a job has one here")
+        server = action.placements[0].server
+        if server not in self._servers:
+            raise EngineFault(f"Slurm has no node {server!r}", retryable=True)
+
+    def _stop(self, key: str, grace_seconds: float) -> None:
+        start = self._starts.get(key)
+        if start is None and key in self._refused:
+            self._tell(self._refused[key])
+        elif start is None:
+            self._forbid(key)
+        elif start.end is not None:
+            self._tell(start.end)
+        elif not start.settling:
+            self._calls.ask(self._jobs.stop_operation, key, StopOrder(key, grace_seconds))
+            self._calls.ask(
+                self._jobs.kill_operation,
+                f"{key} kill",
+                key,
+                delay_seconds=grace_seconds + _KILL_AFTER_SECONDS,
+            )
+            start.stop_asked = True
+            self._hurry()
+
+    def _forbid(self, key: str) -> None:
+        """A key that never started must not start any more, whenever it is asked for."""
+        start = SlurmStart(key, self._notes.get(key) or StartNote(), supervised=False)
+        start.stop_asked = True
+        refusal = ev.StartFailed(key, STOPPED_BEFORE_START, retryable=False)
+        # An engine before us may have begun with it: its job is found, and withdrawn.
+        self._calls.ask(self._jobs.withdraw_operation, key, key)
+        self._starts[key] = start
+        self._settle(start, refusal)
+
+    def _resize(self, action: act.ResizeAllocation) -> None:
+        start = self._starts.get(action.key)
+        if refused := self._why_not_resized(start, action):
+            self._tell(ev.ResizeFailed(action.key, refused, action.placements))
+            return
+        order = ControlOrder(action.key, placement=action.placements[0])
+        self._calls.ask(self._jobs.control_operation, action.key, order)
+
+    def _why_not_resized(self, start: SlurmStart | None, action: act.ResizeAllocation) -> str:
+        if start is None or not start.running:
+            return "it does not run"
+        held = start.note.placements[0]
+        if [placement.server for placement in action.placements] != [held.server]:
+            return f"it runs on {held.server} and can't move while it runs"
+        allocation = action.placements[0].allocation
+        if whole_cpus(allocation) > start.note.cpus:
+            return f"its job has {start.note.cpus} CPUs, and Slurm gives a running job no more"
+        if allocation.memory_bytes > start.note.memory_bytes:
+            had = start.note.memory_bytes
+            return f"its job has {had} bytes of memory, and Slurm gives a running job no more"
+        return "" if start.supervised else "without a shared directory nothing holds it to less"
+
+    def _suspend(self, key: str, *, suspended: bool) -> None:
+        start = self._starts.get(key)
+        # One that has not begun finds the word in its run directory when it does.
+        if start is not None and start.live and start.supervised:
+            order = ControlOrder(key, suspended=suspended)
+            self._calls.ask(self._jobs.control_operation, key, order)
+
+    def _forget(self, key: str) -> None:
+        self._refused.pop(key, None)
+        start = self._starts.get(key)
+        if start is not None and start.end is not None:
+            self._calls.ask(self._jobs.forget_operation, key, key)
+            del self._starts[key]
+
+    # --- outcomes -------------------------------------------------------------------------------
+
+    def _take(self, outcome: Outcome) -> None:
+        jobs = self._jobs
+        if outcome.operation is jobs.look_operation:
+            if outcome.error is not None:
+                log.error("what Slurm says can't be used: %s", outcome.error)
+            else:
+                self._take_look(outcome.result)
+            self._ask_for_look()
+            return
+        takes: dict[Any, Callable[[SlurmStart, Outcome], None]] = {
+            jobs.begin_operation: self._begun,
+            jobs.release_operation: self._released,
+            jobs.stop_operation: self._stopped,
+            jobs.control_operation: self._controlled,
+            jobs.withdraw_operation: self._withdrawn,
+            jobs.ends_operation: self._accounted,
+            jobs.settle_operation: self._settled,
+        }
+        take = takes.get(outcome.operation)
+        start = self._starts.get(outcome.key)
+        if take is not None and start is not None:
+            take(start, outcome)
+        elif outcome.error is not None:
+            log.warning("%s: %s: %s", outcome.key, outcome.operation.name, outcome.error)
+
+    def _begun(self, start: SlurmStart, outcome: Outcome) -> None:
+        if outcome.error is None:
+            start.note = replace(start.note, job_id=outcome.result)
+            start.accepted = True
+            self._tell(ev.StartAccepted(start.key))
+            self._hurry()
+            self._watch()
+            return
+        # Slurm has said no. That may be otherwise elsewhere or later: its limits, a node's state.
+        self._settle(start, ev.StartFailed(start.key, str(outcome.error), retryable=True))
+
+    def _released(self, start: SlurmStart, outcome: Outcome) -> None:
+        if outcome.error is not None and start.live and not start.stop_asked:
+            log.warning("%s: its job can't be released: %s", start.key, outcome.error)
+
+    def _stopped(self, start: SlurmStart, outcome: Outcome) -> None:
+        if outcome.error is not None:
+            log.warning("%s: its stop: %s", start.key, outcome.error)
+        elif outcome.result and start.live:
+            refusal = ev.StartFailed(start.key, STOPPED_BEFORE_START, retryable=False)
+            self._settle(start, refusal)
+        else:
+            self._hurry()
+
+    def _controlled(self, start: SlurmStart, outcome: Outcome) -> None:
+        placement = outcome.argument.placement
+        if placement is None:
+            if outcome.error is not None:
+                log.warning("%s: %s", start.key, outcome.error)
+        elif outcome.error is not None:
+            self._tell(ev.ResizeFailed(start.key, str(outcome.error), (placement,)))
+        elif start.live:
+            start.note = replace(start.note, placements=(placement,))
+            self._tell(ev.AllocationResized(start.key, (placement,)))
+
+    def _withdrawn(self, start: SlurmStart, outcome: Outcome) -> None:
+        if not start.live:
+            return
+        start.withdrawing = False
+        if outcome.error is not None:
+            log.warning("%s: it can't be withdrawn: %s", start.key, outcome.error)
+        elif outcome.result:
+            self._settle(start, start.why_withdrawn())
+        else:
+            self._hurry()  # It has begun after all.
+
+    def _accounted(self, start: SlurmStart, outcome: Outcome) -> None:
+        if outcome.error is None:
+            ended: JobEnd | None = outcome.result
+            start.accounted = ended or start.accounted
+
+    def _settle(self, start: SlurmStart, end: End) -> None:
+        """Note how it ended; then that is reported."""
+        reports = [report for report in (start.started, end) if report is not None]
+        start.note = start.note.with_reports(reports)
+        start.settling = True
+        self._calls.ask(self._jobs.settle_operation, start.key, (start.key, start.note))
+
+    def _settled(self, start: SlurmStart, outcome: Outcome) -> None:
+        start.settling = False
+        if outcome.error is not None:
+            log.error("%s: its end can't be noted: %s", start.key, outcome.error)
+            return
+        _, start.end = start.note.read_reports()
+        if start.end is not None:
+            self._tell(start.end)
+        self._watch()
+
+    # --- looks ----------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        """Say what is to be watched; read on the other thread, so it is replaced as a whole."""
+        live = [s for s in self._starts.values() if s.live and s.accepted]
+        starting = tuple(s.key for s in live if s.started is None)
+        running = tuple(s.key for s in live if s.started is not None)
+        hurried = time.monotonic() < self._hurried_until
+        self._watched = Watched(starting, running, hurried)
+
+    def _hurry(self) -> None:
+        self._hurried_until = time.monotonic() + _HURRY_FOR_SECONDS
+        self._watch()
+        self._calls.hasten(_LOOK)
+
+    def _ask_for_look(self) -> None:
+        waiting = any(s.live and (s.started is None or s.stop_asked) for s in self._starts.values())
+        if not waiting:
+            self._hurried_until = 0.0
+        self._watch()
+        period = _HURRIED_SECONDS if self._watched.hurried else _STEADY_SECONDS
+        # A Slurm that takes long is not asked all the time.
+        delay_seconds = min(max(period, _IDLE * self._took_seconds), self._settings.poll_seconds)
+        self._calls.ask(self._jobs.look_operation, _LOOK, delay_seconds=delay_seconds)
+
+    def _take_look(self, look: Look) -> None:
+        jobs = look.jobs
+        self._took_seconds = look.took_seconds
+        for key, reading in look.readings.items():
+            start = self._starts.get(key)
+            if start is not None and start.live:
+                self._see(start, start.job if jobs is None else jobs.get(key), reading)
+        if jobs is None:
+            return
+        now = time.monotonic()
+        seconds, self._looked_at = now - self._looked_at, now
+        for start in list(self._starts.values()):
+            if start.accepted and start.live:
+                self._see(start, jobs.get(start.key), None)
+                self._follow(start, seconds)
+        for key, figures in (look.usage or {}).items():
+            if key in self._starts:
+                self._starts[key].usage = figures
+        if look.nodes is not None:
+            self._nodes = look.nodes
+        self._tell_of_servers()
+
+    def _see(self, start: SlurmStart, job: SlurmJob | None, reading: RunReading | None) -> None:
+        began = start.see(job, reading)
+        if began is not None:
+            self._tell(began)
+            self._watch()
+
+    def _follow(self, start: SlurmStart, seconds: float) -> None:
+        settings, jobs = self._settings, self._jobs
+        step = start.follow(seconds, settings.pending_seconds, settings.lost_seconds, self._settle)
+        match step:
+            case Step.CANCEL:
+                self._calls.ask(jobs.kill_operation, f"{start.key} kill", start.key)
+            case Step.WITHDRAW:
+                start.withdrawing = True
+                self._calls.ask(jobs.withdraw_operation, start.key, start.key)
+            case Step.ASK_FOR_END:
+                self._calls.ask(jobs.ends_operation, start.key, start.key)
+            case None:
+                pass
+
+    def _tell_of_servers(self) -> None:
+        held: dict[str, Held] = {}
+        for start in self._starts.values():
+            job = start.job
+            if start.live and job is not None and job.nodes and job.state.upper() != "PENDING":
+                placement = start.note.placements[0]
+                before = held.get(placement.server, Held())
+                held[placement.server] = Held(
+                    before.cpu_millicpus + placement.allocation.cpu_millicpus,
+                    before.memory_bytes + placement.allocation.memory_bytes,
+                )
+        former = self._servers
+        servers = servers_of(self._nodes, self._partitions, self._settings.platform_features, held)
+        self._servers = servers
+        changed = tuple(s for name, s in servers.items() if former.get(name) != s)
+        if changed:
+            self._tell(ev.ServersReported(changed))
+        for name in former:
+            if name not in servers:
+                self._tell(ev.ServerLeft(name, "Slurm does not list it any more"))
+
+    # --- what is asked of starts ----------------------------------------------------------------
+
+    def usage(self) -> Mapping[str, Usage]:
+        """What each running workload has used, as far as Slurm measures it."""
+        found = {}
+        for key, start in self._starts.items():
+            if start.running:
+                cpu_seconds, peak_bytes = start.usage or (None, None)
+                found[key] = Usage(cpu_seconds, None, None, peak_bytes or None)
+        return found
+
+    def read_log(
+        self, key: str, offset: int = 0, limit_bytes: int = 65536, source: LogSource = "output"
+    ) -> LogChunk:
+        """Output of a start, as far as rotation keeps it; see ``Engine.read_log``."""
+        start = self._start_of(key)
+        if source == "load":
+            raise NotFound(f"{key!r} has no load generator that has run")
+        ended = start.end is not None
+        run_dir = self._jobs.run_dir(key)
+        if run_dir is not None:
+            with suppress(NotFound):
+                return LogChunk(*read_output(run_dir, offset, limit_bytes), ended)
+        # Its workload has moved it away, or it is on the node alone.
+        return LogChunk(b"", max(0, offset), ended)
+
+    def log_offset_at(self, key: str, seconds: float) -> int | None:
+        """Where output begins that is so new; see ``Engine.log_offset_at``."""
+        self._start_of(key)
+        run_dir = self._jobs.run_dir(key)
+        if run_dir is not None:
+            with suppress(NotFound):
+                return output_offset_at(run_dir, seconds)
+        return 0
+
+    def log_times(
+        self, key: str, offset: int = 0, length_bytes: int = 65536
+    ) -> Sequence[tuple[int, float]]:
+        """When a piece of the output was written; see ``Engine.log_times``."""
+        self._start_of(key)
+        run_dir = self._jobs.run_dir(key)
+        if run_dir is not None:
+            with suppress(NotFound):
+                return output_times(run_dir, offset, length_bytes)
+        return []
+
+    def execute(self, key: str, command: Sequence[str], *, stdin: bool = False) -> Execution:
+        """Not on a node of Slurm: its own ``srun`` does that."""
+        start = self._start_of(key)
+        if not start.running:
+            raise NotFound(f"{key!r} does not run; a command runs beside a running program")
+        _refuse_execution(start)
+
+    def _start_of(self, key: str) -> SlurmStart:
+        start = self._starts.get(key)
+        if start is None:
+            raise NotFound(f"no start has the key {key!r}")
+        return start
+
+
+def _refuse_execution(start: SlurmStart) -> NoReturn:
+    raise InvalidInput(
+        f"{start.note.workload}: this engine runs no commands beside a program; use Slurm's: "
+        f"srun --jobid={start.note.job_id} --overlap COMMAND"
+    )
+
+
+def _patiently(ask: Callable[[], Any]) -> Any:
+    """The answer of a call; Slurm may be away for a while, as after a restart of both.
+
+    Raises ``EngineFault``, with Slurm's own words, if it does not answer or says no.
+    """
+    deadline = time.monotonic() + OPEN_SECONDS
+    while True:
+        try:
+            return ask()
+        except InvalidInput:
+            raise
+        except WharfingerError as error:
+            if not error.retryable or time.monotonic() >= deadline:
+                raise EngineFault(f"--engine slurm: {error}", retryable=error.retryable) from error
+            time.sleep(_OPEN_RETRY_SECONDS)

@@ -1,0 +1,125 @@
+"""The batch script and the options of one start: pure.
+
+With a shared directory the script ends in the supervisor, whose instructions lie in the run
+directory; without one it ends in the program itself.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping
+from math import ceil
+from pathlib import Path
+
+from wharfinger.engines.slurm.settings import SlurmSettings
+from wharfinger.host.environment import environment
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.workload import Workload
+
+SPEC_FILE = "spec"
+"""In a run directory: what its supervisor is told, until that has read it."""
+LOG_FILE = "slurm.log"
+"""In a run directory: what Slurm, the script or the supervisor say when nothing was started."""
+NOT_SHARED = 75
+"""Exit status of a script on a node that does not see the run directory."""
+
+_COMMENT = re.compile(r"wharfinger-run ([0-9a-f]{12}) (\S{1,300})")
+_MEBIBYTE = 1 << 20
+_NAME = re.compile(r"[^A-Za-z0-9._-]")
+_ENDING_SECONDS = 60.0
+"""Beyond its time limit and grace, until Slurm ends a job whose supervisor did not."""
+
+
+def comment_of(identity: str, key: str) -> str:
+    """A job's comment, by which it is found again.
+
+    >>> comment_of("0123456789ab", "k.1")
+    'wharfinger-run 0123456789ab k.1'
+    """
+    return f"wharfinger-run {identity} {key}"
+
+
+def key_of(identity: str, comment: str) -> str | None:
+    """The key of a job of ours by its comment; ``None`` = it is not ours.
+
+    >>> key_of("0123456789ab", "wharfinger-run 0123456789ab k.1")
+    'k.1'
+    >>> key_of("0123456789ab", "wharfinger: {}")
+    """
+    match = _COMMENT.fullmatch(comment.strip())
+    return match[2] if match and match[1] == identity else None
+
+
+def supervised_script(run_dir: Path, supervisor: Path) -> str:
+    """The script of a start with a shared directory.
+
+    The specification is unlinked once it is open: it may hold secrets.
+    """
+    place, spec, program = (shlex.quote(str(p)) for p in (run_dir, run_dir / SPEC_FILE, supervisor))
+    return (
+        "#!/bin/sh\n"
+        "# A workload of wharfinger: its records and output are in its run directory.\n"
+        f"[ -d {place} ] || exit {NOT_SHARED}\n"
+        f"exec 3<{spec} || exit 1\n"
+        f"rm -f {spec}\n"
+        f"exec {program} {place}\n"
+    )
+
+
+def plain_script(workload: Workload) -> str:
+    """The script of a start without a shared directory.
+
+    Raises ``InvalidInput``: there is no such user as it is to run as.
+    """
+    lines = ["#!/bin/sh", "# A workload of wharfinger."]
+    for name, value in environment(workload).items():
+        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            lines.append(f"export {name}={shlex.quote(value)}")
+    lines.append(f"cd {shlex.quote(workload.run.working_directory)} || exit {NOT_SHARED}")
+    lines.append(f"exec {shlex.join(workload.run.command)}")
+    return "\n".join(lines) + "\n"
+
+
+def whole_cpus(allocation: Allocation) -> int:
+    """The CPUs of its job: Slurm gives out no parts.
+
+    >>> [whole_cpus(Allocation(cpu, 1)) for cpu in (0, 250, 1000, 1001)]
+    [1, 1, 1, 2]
+    """
+    return max(1, ceil(allocation.cpu_millicpus / MILLICPUS_PER_CPU))
+
+
+def mebibytes(allocation: Allocation) -> int:
+    """The memory of its job in the unit of ``sbatch --mem``, of which 0 would mean all."""
+    return max(1, ceil(allocation.memory_bytes / _MEBIBYTE))
+
+
+def options_of(
+    workload: Workload,
+    server: str,
+    allocation: Allocation,
+    comment: str,
+    partition: str,
+    settings: SlurmSettings,
+    run_dir: Path | None,
+) -> Mapping[str, str]:
+    """What ``sbatch`` is told, by its long names."""
+    options = {
+        **settings.sbatch,
+        "job-name": _NAME.sub("_", workload.name)[:64],
+        "comment": comment,
+        "partition": partition,
+        "nodelist": server,
+        "nodes": "1",
+        "ntasks": "1",
+        "cpus-per-task": str(whole_cpus(allocation)),
+        "mem": f"{mebibytes(allocation)}M",
+        "no-requeue": "",
+    }
+    if run_dir is not None:
+        options |= {"output": str(run_dir / LOG_FILE), "chdir": "/"}
+    limit = workload.run.time_limit_seconds
+    if limit is not None:
+        seconds = limit + workload.run.stop_grace_seconds + _ENDING_SECONDS
+        options["time"] = str(ceil(seconds / 60))
+    return options

@@ -1,0 +1,195 @@
+"""One start on a Slurm cluster: what is known of it, and what follows from what is seen.
+
+Lives on the manager's thread and decides; ``jobs`` does, on the thread of the slow calls.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from wharfinger.core import events as ev
+from wharfinger.engines.slurm import ends
+from wharfinger.engines.slurm.client.base import JobEnd, SlurmJob
+from wharfinger.engines.slurm.ends import RunReading
+from wharfinger.engines.slurm.start_notes import StartNote
+from wharfinger.host.reports import End
+from wharfinger.host.run_dir import Claim
+
+MAX_STEP_SECONDS = 10.0
+"""Counted of the time between two looks: while Slurm is away, nothing becomes overdue."""
+
+
+class Step(Enum):
+    """What has to be done for a start."""
+
+    CANCEL = "cancel"
+    """Its job is to be cancelled: it waits to run again, which it must not."""
+    WITHDRAW = "withdraw"
+    """It has waited too long, or nothing was started: make sure that nothing is."""
+    ASK_FOR_END = "ask-for-end"
+    """It is over without a record: what does accounting say?"""
+
+
+@dataclass(slots=True, eq=False)
+class SlurmStart:
+    """What one engine remembers of a start.
+
+    Attributes:
+        note: As it was noted last.
+        supervised: It has a run directory.
+        accepted: Slurm has its job.
+        started, end: What was reported; an end only once it was noted.
+        settling: Its end is being noted; ``withdrawing``: it is made sure that it never begins.
+        had_begun: As of the last list of jobs but this.
+        stop_asked: We were asked to stop it.
+        waiting_seconds: For how long it has waited for its room.
+        over_seconds: For how long it has been over without a word of how.
+        ask_at_seconds: Of these, when accounting is asked next.
+    """
+
+    key: str
+    note: StartNote
+    supervised: bool
+    accepted: bool = False
+    started: ev.WorkloadStarted | None = None
+    end: End | None = None
+    settling: bool = False
+    stop_asked: bool = False
+    withdrawing: bool = False
+    had_begun: bool = False
+    waiting_seconds: float = 0.0
+    over_seconds: float = 0.0
+    ask_at_seconds: float = 0.0
+    job: SlurmJob | None = None
+    reading: RunReading | None = None
+    accounted: JobEnd | None = None
+    usage: tuple[float, int] | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether its end is still to come."""
+        return self.end is None and not self.settling
+
+    @property
+    def running(self) -> bool:
+        """Whether its program has begun and has not ended, as far as is known."""
+        return self.started is not None and self.live
+
+    def state(self) -> list[ev.Report]:
+        """Its state, as reports."""
+        if self.end is not None:
+            return [report for report in (self.started, self.end) if report is not None]
+        if self.started is not None:
+            return [self.started]
+        return [ev.StartAccepted(self.key)] if self.accepted else []
+
+    def see(self, job: SlurmJob | None, reading: RunReading | None) -> ev.WorkloadStarted | None:
+        """Take in what was seen; the report that it has begun, once."""
+        self.job = job
+        self.reading = reading or self.reading
+        if self.started is not None or not self.accepted:
+            return None
+        nodes = ", ".join(job.nodes) if job else ""
+        handle = f"job {self.note.job_id}" + (f" on {nodes}" if nodes else "")
+        if self.supervised:
+            record = self.reading.record if self.reading else None
+            if record is None or record.claim not in {Claim.TAKEN, Claim.UNREADABLE}:
+                return None
+            if record.started is not None:
+                began = record.started.started_at_seconds
+            elif record.exit is not None and record.exit.failed_step is None:
+                began = record.exit.started_at_seconds
+            else:
+                return None
+            self.started = ev.WorkloadStarted(self.key, handle, began)
+        elif job is not None and job.nodes and job.state.upper() != "PENDING":
+            self.started = ev.WorkloadStarted(self.key, handle, job.start_time)
+        return self.started
+
+    def follow(
+        self,
+        seconds: float,
+        pending_seconds: float,
+        lost_seconds: float,
+        settle: Callable[["SlurmStart", End], None],
+    ) -> Step | None:
+        """What follows from what was seen of its job; called after each look at Slurm.
+
+        Args:
+            seconds: Since the look before.
+            pending_seconds: How long it may wait for its room.
+            lost_seconds: How long its records may take to show.
+            settle: Notes its end.
+        """
+        job = self.job
+        if not self.live or not self.accepted:
+            return None
+        step_seconds = min(seconds, MAX_STEP_SECONDS)
+        if job is not None and not ends.is_over(job):
+            return self._follow_live(job, step_seconds, pending_seconds, settle)
+        claimed = self._has_begun(job)
+        if not claimed:
+            return None if self.withdrawing else Step.WITHDRAW
+        reading = self.reading
+        if reading is not None:
+            end = ends.end_of_run(self.key, reading, job, stop_asked=self.stop_asked)
+            if end is not None:
+                settle(self, end)
+                return None
+        self.over_seconds += step_seconds
+        known = not self.supervised and (job is not None or self.accounted is not None)
+        taken_off = job is not None and ends.was_taken_off(job)
+        if known or taken_off or self.over_seconds >= lost_seconds:
+            settle(
+                self,
+                ends.end_without_record(self.key, job, self.accounted, stop_asked=self.stop_asked),
+            )
+            return None
+        if self.accounted is not None or self.over_seconds < self.ask_at_seconds:
+            return None
+        self.ask_at_seconds = 2 * self.over_seconds + 1
+        return Step.ASK_FOR_END
+
+    def _has_begun(self, job: SlurmJob | None) -> bool:
+        """Whether its program may have begun."""
+        if self.started is not None:
+            return True
+        if self.supervised:
+            claim = self.reading.record.claim if self.reading else Claim.NONE
+            return claim in {Claim.TAKEN, Claim.UNREADABLE}
+        return job is not None and bool(job.nodes)
+
+    def _follow_live(
+        self,
+        job: SlurmJob,
+        seconds: float,
+        pending_seconds: float,
+        settle: Callable[["SlurmStart", End], None],
+    ) -> Step | None:
+        if job.state.upper() != "PENDING":
+            self.waiting_seconds, self.had_begun = 0.0, self._has_begun(job)
+            return None
+        had_begun, self.had_begun = self.had_begun, self._has_begun(job)
+        # Its claim may be newer than Slurm's list; one that is older tells.
+        if self.had_begun and (had_begun or ends.was_requeued(job)):
+            end = self.reading and ends.end_of_run(
+                self.key, self.reading, job, stop_asked=self.stop_asked
+            )
+            settle(
+                self, end or ends.evicted(self.key, "requeued", "Slurm put its job back in line")
+            )
+            return Step.CANCEL
+        self.waiting_seconds += seconds
+        if self.waiting_seconds < pending_seconds or self.withdrawing:
+            return None
+        return Step.WITHDRAW
+
+    def why_withdrawn(self) -> ev.StartFailed:
+        """Why nothing was started, now that it is sure that nothing will be."""
+        job = self.job
+        if job is not None and job.state.upper() == "PENDING" and not self.stop_asked:
+            room = f"no room on {self.note.placements[0].server}" if self.note.placements else ""
+            said = f"Slurm says {job.state_reason}" if job.state_reason else "Slurm gives no reason"
+            why = f"{room} in {self.waiting_seconds:.0f} s: {said}"
+            return ev.StartFailed(self.key, why, retryable=True)
+        return ends.failed_start(self.key, self.reading, job, stop_asked=self.stop_asked)

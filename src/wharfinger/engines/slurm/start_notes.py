@@ -1,0 +1,106 @@
+"""What the engine notes of each start: where it is, which job it is, how it ended.
+
+On the manager's disk, where no workload can reach it. A note is there before Slurm is asked for
+anything, and an end is noted before it is reported.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from wharfinger.core import events as ev
+from wharfinger.core.codec import decode_event, encode_event
+from wharfinger.engines.notes import Notes
+from wharfinger.errors import StoreDamaged
+from wharfinger.host.reports import End
+from wharfinger.model.allocation import Placement
+
+IDENTITY = "identity"
+_PREFIX = "start/"
+
+
+@dataclass(frozen=True, slots=True)
+class StartNote:
+    """One start.
+
+    Attributes:
+        workload: Its name, for messages.
+        placements: Where it is, by its newest allocation; empty = its key is forbidden.
+        cpus, memory_bytes: What its job holds.
+        job_id: Slurm's number; ``None`` = not handed in yet, as far as is known.
+        reports: That it started, and how it ended, as they are logged.
+    """
+
+    workload: str = ""
+    placements: tuple[Placement, ...] = ()
+    cpus: int = 0
+    memory_bytes: int = 0
+    job_id: int | None = None
+    reports: tuple[tuple[str, str], ...] = ()
+
+    def with_reports(self, reports: Iterable[ev.WorkloadStarted | End]) -> "StartNote":
+        """The same with these reports of its start and end."""
+        plain = (encode_event(report) for report in reports)
+        return replace(self, reports=tuple((kind, data.decode()) for kind, data in plain))
+
+    def read_reports(self) -> tuple[ev.WorkloadStarted | None, End | None]:
+        """Of its start and of its end; ``None`` = not yet, or unreadable."""
+        started, end = None, None
+        for kind, payload in self.reports:
+            try:
+                report = decode_event(kind, payload.encode())
+            except StoreDamaged:
+                continue
+            if isinstance(report, ev.WorkloadStarted):
+                started = report
+            elif isinstance(report, End):
+                end = report
+        return started, end
+
+
+class StartNotes:
+    """The notes of all starts of one engine; may be used on any thread."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def get(self, key: str) -> StartNote | None:
+        """The note of a start; ``None`` = there is none that can be read."""
+        return _decode(self._notes.get(f"{_PREFIX}{key}"))
+
+    def put(self, notes: Mapping[str, StartNote]) -> None:
+        """Write these down; raises ``OutOfSpace``."""
+        self._notes.put(
+            {f"{_PREFIX}{k}": msgspec.json.encode(note).decode() for k, note in notes.items()}
+        )
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove these; raises ``OutOfSpace``."""
+        self._notes.delete(*(f"{_PREFIX}{key}" for key in keys))
+
+    def items(self) -> dict[str, StartNote]:
+        """All of them by key."""
+        found = {}
+        for name, text in self._notes.items().items():
+            note = _decode(text) if name.startswith(_PREFIX) else None
+            if note is not None:
+                found[name.removeprefix(_PREFIX)] = note
+        return found
+
+    def identity(self, make: str) -> str:
+        """Twelve hexadecimal digits that name this engine's jobs; ``make`` if there were none."""
+        identity = self._notes.get(IDENTITY)
+        if identity is None:
+            self._notes.put({IDENTITY: make})
+            return make
+        return identity
+
+
+def _decode(text: str | None) -> StartNote | None:
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=StartNote)
+    except msgspec.MsgspecError:
+        return None

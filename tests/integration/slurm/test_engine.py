@@ -1,0 +1,101 @@
+"""Every promise of an engine, kept by a real Slurm."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.support.slurm import slurm_cluster
+from wharfinger.demo.slurm.cluster import SlurmCluster
+from wharfinger.engines.base import Engine
+from wharfinger.engines.notes import MemoryNotes
+from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
+from wharfinger.engines.slurm.client.client import CommandClient
+from wharfinger.testing import EngineHarness, FaultyEngine, ShellPrograms, engine_checks
+from wharfinger.testing.harness import EngineCheck
+
+CHANGES_NODES = {
+    "a_server_that_leaves_while_something_starts",
+    "servers_that_left_unwatched_take_nothing_with_them",
+}
+"""Checks for which nodes would have to leave the cluster: ``FakeSlurm`` passes them."""
+
+
+@pytest.fixture(scope="module")
+def client(cluster: SlurmCluster) -> CommandClient:
+    return CommandClient(cluster.environment)
+
+
+@pytest.fixture
+def quiet(cluster: SlurmCluster) -> Iterator[None]:
+    """Afterwards nothing runs: what a check leaves behind must not take the next one's room."""
+    yield
+    cluster.wait_until(
+        lambda: not {"RUNNING", "PENDING"} & set(cluster.job_states().values()), "all has ended"
+    )
+
+
+def _harness(
+    directory: Path, cluster: SlurmCluster, client: CommandClient, *, faulty: bool
+) -> EngineHarness:
+    shared = directory / "shared"
+    shared.mkdir()
+    notes = MemoryNotes()
+    settings = SlurmSettings(shared_dir=shared, poll_seconds=1.0)
+    foreign: list[int] = []
+
+    def make_engine() -> Engine:
+        return SlurmEngine(client, notes, settings)
+
+    def evict(key: str) -> None:
+        (job,) = (j for j in client.jobs() if j.comment.endswith(f" {key}") and j.nodes)
+        cluster.run("scontrol", "update", f"JobId={job.job_id}", "Requeue=1")
+        cluster.run("scontrol", "requeue", str(job.job_id))
+
+    def occupy(_engine: Engine, cpu: int, memory: int) -> None:
+        while foreign:
+            cluster.run("scancel", str(foreign.pop()))
+        if cpu:
+            size = (f"-c{cpu // 1000}", f"--mem={memory >> 20}M")
+            foreign.append(cluster.submit("sleep 300", "-w", "n1", *size))
+
+    return EngineHarness(
+        directory,
+        lambda _state: FaultyEngine(make_engine, Random(0)) if faulty else make_engine(),
+        ShellPrograms(directory),
+        occupy=occupy,
+        evict=evict,
+    )
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("faulty", [False, True], ids=["bare", "faulty"])
+@pytest.mark.parametrize("check", engine_checks(), ids=lambda check: check.__name__)
+def test_slurm_engine(
+    check: EngineCheck,
+    faulty: bool,
+    cluster: SlurmCluster,
+    client: CommandClient,
+    tmp_path: Path,
+):
+    check(_harness(tmp_path, cluster, client, faulty=faulty))
+
+
+def test_accounting_has_the_programs_own_status(tmp_path: Path):
+    """As the user sees it by ``sacct``, though our supervisor stands between."""
+    with slurm_cluster("jobcomp") as cluster:
+        client = CommandClient(cluster.environment)
+        with _harness(tmp_path, cluster, client, faulty=False).trial() as trial:
+            for status in (0, 3, 255):
+                trial.start(f"k{status}", trial.programs.exiting(f"k{status}", status))
+            for status in (0, 3, 255):
+                trial.expect_status(f"k{status}", status)
+            ids = {job.comment.split()[-1]: job.job_id for job in client.jobs()}
+            ends = {end.job_id: end for end in client.ends(list(ids.values()))}
+            told = {key: (ends[n].state, ends[n].exit_code) for key, n in ids.items()}
+    assert told == {
+        "k0": ("COMPLETED", 0),
+        "k3": ("FAILED", 3),
+        "k255": ("FAILED", 255),
+    }

@@ -1,0 +1,283 @@
+"""A Slurm without Slurm: jobs are processes of this machine, so that scripts really run.
+
+It promises what ``SlurmClient`` does, and forgets what it is told to forget. Nodes are made up.
+"""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from wharfinger.engines.slurm.client.base import (
+    Accounting,
+    JobEnd,
+    Node,
+    Partition,
+    Site,
+    SlurmJob,
+)
+from wharfinger.errors import EngineFault
+
+GIBIBYTE = 1 << 30
+
+
+def node(name: str, *, cpus: int = 4, memory_bytes: int = 8 * GIBIBYTE, **more: object) -> Node:
+    """A node that is idle."""
+    plain = Node(name, frozenset({"idle"}), "", cpus, 0, memory_bytes, 0, (), ("main",), "x86_64")
+    return replace(plain, **more)  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class _Job:
+    job: SlurmJob
+    script: str
+    options: Mapping[str, str]
+    process: subprocess.Popen[bytes] | None = None
+
+
+@dataclass
+class FakeSlurm:
+    """One controller; any number of clients may be this same object.
+
+    Attributes:
+        away: It does not answer.
+        lose_answers: So many submissions have their effect, and no answer.
+        before: Called before each call, with its name.
+        calls: The names of all calls.
+    """
+
+    directory: Path
+    nodes_by_name: dict[str, Node] = field(
+        default_factory=lambda: {name: node(name) for name in ("n1", "n2")}
+    )
+    away: bool = False
+    lose_answers: int = 0
+    held_back: bool = False
+    accounting: Accounting = Accounting.SLURMDBD
+    version: tuple[int, int] = (22, 5)
+    before: Callable[[str], None] = lambda name: None
+    calls: list[str] = field(default_factory=list)
+    _jobs: dict[int, _Job] = field(default_factory=dict)
+    _forgotten: dict[int, JobEnd] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def _called(self, name: str) -> None:
+        self.before(name)
+        with self._lock:
+            self.calls.append(name)
+            if self.away:
+                raise EngineFault("Unable to contact slurm controller", retryable=True)
+
+    # --- what an administrator, or chance, does -------------------------------------------------
+
+    def foreign(
+        self, comment: str = "", *, server: str = "", cpus: int = 1, memory: int = 0
+    ) -> int:
+        """A job of somebody else: held, or running on a node in name only."""
+        with self._lock:
+            number = self._next()
+            job = SlurmJob(number, "foreign", "bob", "main", "PENDING", comment=comment, held=True)
+            if server:
+                job = replace(
+                    job, state="RUNNING", held=False, nodes=(server,), cpus=cpus,
+                    memory_bytes=memory,
+                )  # fmt: skip
+            self._jobs[number] = _Job(job, "#!/bin/sh\n", {})
+            return number
+
+    def end(self, job_id: int, state: str, *, kill: bool = True) -> None:
+        """End a job in this state, as Slurm does it."""
+        with self._lock:
+            job = self._jobs[job_id]
+            if job.process is not None and kill:
+                os.killpg(job.process.pid, signal.SIGKILL)
+                job.process.wait()
+                job.process = None
+            job.job = replace(job.job, state=state, exit_code=0, signal=None)
+
+    def requeue_behind(self, job_id: int) -> None:
+        """Requeue a job as an administrator does."""
+        self.end(job_id, "RUNNING")
+        with self._lock:
+            job = self._jobs[job_id]
+            job.job = replace(job.job, state="PENDING", nodes=(), restarts=1)
+
+    def forget(self, job_id: int) -> None:
+        """The controller no longer knows a job."""
+        with self._lock:
+            job = self._jobs.pop(job_id)
+            if job.process is not None:
+                os.killpg(job.process.pid, signal.SIGKILL)
+                job.process.wait()
+
+    def own(self) -> dict[str, list[SlurmJob]]:
+        """Jobs of any engine by the key in their comment."""
+        found: dict[str, list[SlurmJob]] = {}
+        for job in self.jobs_now():
+            if job.comment.startswith("wharfinger-run "):
+                found.setdefault(job.comment.split()[2], []).append(job)
+        return found
+
+    def close(self) -> None:
+        """End everything."""
+        for job_id in list(self._jobs):
+            self.forget(job_id)
+
+    # --- the client -----------------------------------------------------------------------------
+
+    def site(self) -> Site:
+        self._called("site")
+        return Site(self.version, "fake", self.accounting, 300.0)
+
+    def partitions(self) -> Sequence[Partition]:
+        self._called("partitions")
+        names = sorted({p for n in self.nodes_by_name.values() for p in n.partitions})
+        return [
+            Partition(
+                name,
+                tuple(n.name for n in self.nodes_by_name.values() if name in n.partitions),
+                name == "main",
+                accepts=True,
+            )
+            for name in names
+        ]
+
+    def nodes(self) -> Sequence[Node]:
+        self._called("nodes")
+        running = [job for job in self.jobs_now() if job.state == "RUNNING"]
+        found = []
+        for known in self.nodes_by_name.values():
+            here = [job for job in running if known.name in job.nodes]
+            found.append(
+                replace(
+                    known,
+                    cpus_allocated=sum(job.cpus for job in here),
+                    memory_allocated_bytes=sum(job.memory_bytes or 0 for job in here),
+                )
+            )
+        return found
+
+    def jobs(self) -> Sequence[SlurmJob]:
+        self._called("jobs")
+        return self.jobs_now()
+
+    def jobs_now(self) -> list[SlurmJob]:
+        with self._lock:
+            for job in self._jobs.values():
+                self._update(job)
+            return [job.job for job in self._jobs.values()]
+
+    def _update(self, job: _Job) -> None:
+        if job.process is None or (status := job.process.poll()) is None:
+            return
+        job.process = None
+        if job.job.state not in {"RUNNING", "PENDING"}:
+            return
+        state = "COMPLETED" if status == 0 else "FAILED"
+        code, by = (status, None) if status >= 0 else (None, -status)
+        job.job = replace(job.job, state=state, exit_code=code, signal=by)
+
+    def ends(self, job_ids: Sequence[int]) -> Sequence[JobEnd]:
+        self._called("ends")
+        known = {job.job_id: job for job in self.jobs_now()}
+        return [
+            JobEnd(j, known[j].state, known[j].exit_code, known[j].signal, nodes=known[j].nodes)
+            for j in job_ids
+            if j in known and known[j].state not in {"RUNNING", "PENDING"}
+        ]
+
+    def _next(self) -> int:
+        return max(self._jobs, default=0) + 1
+
+    def submit(self, script: str, options: Mapping[str, str]) -> int:
+        self._called("submit")
+        if options["nodelist"] not in self.nodes_by_name:
+            raise EngineFault("sbatch: Invalid node name specified")
+        with self._lock:
+            number = self._next()
+            job = SlurmJob(
+                number,
+                options["job-name"],
+                "root",
+                options["partition"],
+                "PENDING",
+                "JobHeldUser",
+                comment=options["comment"],
+                held=True,
+                required_nodes=(options["nodelist"],),
+                cpus=int(options["cpus-per-task"]),
+                memory_bytes=int(options["mem"].removesuffix("M")) << 20,
+            )
+            self._jobs[number] = _Job(job, script, options)
+            if self.lose_answers:
+                self.lose_answers -= 1
+                raise EngineFault("sbatch: timed out", retryable=True)
+            return number
+
+    def release(self, job_ids: Sequence[int]) -> None:
+        self._called("release")
+        with self._lock:
+            for job_id in job_ids:
+                job = self._jobs.get(job_id)
+                if job is not None and job.job.held:
+                    job.job = replace(job.job, held=False, state_reason="Resources")
+                    if not self.held_back:
+                        self._run(job)
+
+    def _run(self, job: _Job) -> None:
+        path = self.directory / f"script.{job.job.job_id}"
+        path.write_text(job.script)
+        output = Path(job.options.get("output", "/dev/null")).open("wb")  # noqa: SIM115
+        with output:
+            job.process = subprocess.Popen(
+                ["/bin/sh", path], stdout=output, stderr=output, stdin=subprocess.DEVNULL,
+                start_new_session=True, cwd="/",
+            )  # fmt: skip
+        job.job = replace(job.job, state="RUNNING", nodes=job.job.required_nodes, start_time=1.0)
+
+    def update(self, job_id: int, fields: Mapping[str, str]) -> None:
+        self._called("update")
+
+    def hold(self, job_ids: Sequence[int]) -> None:
+        self._called("hold")
+
+    def cancel(self, job_ids: Sequence[int]) -> None:
+        self._called("cancel")
+        with self._lock:
+            for job_id in job_ids:
+                job = self._jobs.get(job_id)
+                if job is None:
+                    continue
+                self._update(job)
+                if job.job.state in {"RUNNING", "PENDING"}:
+                    if job.process is not None:
+                        job.process.send_signal(signal.SIGTERM)
+                    job.job = replace(job.job, state="CANCELLED", exit_code=0, signal=15)
+
+    def signal(self, job_ids: Sequence[int], name: str) -> None:
+        self._called("signal")
+        with self._lock:
+            for job_id in job_ids:
+                job = self._jobs.get(job_id)
+                if job is not None and job.process is not None:
+                    job.process.send_signal(getattr(signal, f"SIG{name}"))
+
+    def suspend(self, job_ids: Sequence[int]) -> None:
+        self._called("suspend")
+
+    def resume(self, job_ids: Sequence[int]) -> None:
+        self._called("resume")
+
+    def requeue(self, job_ids: Sequence[int]) -> None:
+        self._called("requeue")
+
+    def script(self, job_id: int) -> str:
+        self._called("script")
+        return self._jobs[job_id].script
+
+    def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
+        self._called("usage")
+        return {}
