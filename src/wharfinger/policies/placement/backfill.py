@@ -44,14 +44,24 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class BackfillSettings:
-    """Settings of ``backfill``."""
+    """Settings of ``backfill``.
+
+    Attributes:
+        order: In which servers with room are taken: ``first-fit`` or ``least-loaded``.
+    """
 
     order: ServerOrder = ServerOrder.FIRST_FIT
 
 
 @dataclass(frozen=True, slots=True)
 class EasySettings(FifoSettings):
-    """Those of its admission; as many are tried as Slurm tries (``bf_max_job_test``)."""
+    """Those of its admission.
+
+    Attributes:
+        max_waiting: Most workloads that wait, in all queues together.
+        backfill: How many behind a blocked one are tried ahead of it in a step; 0 = none. As many
+            as Slurm tries (``bf_max_job_test``).
+    """
 
     backfill: int = 500
 
