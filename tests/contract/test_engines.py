@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,7 +16,7 @@ from wharfinger.engines.base import Engine
 from wharfinger.engines.local import LocalEngine
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, Resize
 from wharfinger.model.workload import Probe, Run, Workload, WorkloadType
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
 from wharfinger.simulator.engine import SimulatedEngine
@@ -65,8 +67,14 @@ def _memory_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> En
     )
 
 
+def _offer(cluster: SimulatedCluster, workload: Workload) -> str:
+    handle = f"{cluster.name}-{workload.name}"
+    cluster.offer(replace(workload, owner="someone"), handle)
+    return handle
+
+
 def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
-    able = Capabilities(max_servers_per_workload=2, evicts=True)
+    able = Capabilities(max_servers_per_workload=2, evicts=True, offers=True, annotates=True)
     cluster = MemoryCluster(map(make_server, "ab"), capabilities=able)
     return EngineHarness(
         directory,
@@ -74,6 +82,19 @@ def _spreading_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         MemoryPrograms(cluster),
         evict=cluster.evict,
         lose_server=cluster.lose_part,
+        offer=partial(_offer, cluster),
+        withdraw=cluster.withdraw,
+    )
+
+
+def _rigid_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
+    """It resizes within what it started with, and suspends nothing."""
+    able = Capabilities(resize=Resize.WITHIN_ALLOCATION, suspend=False, fractional_cpu=False)
+    cluster = MemoryCluster(capabilities=able)
+    return EngineHarness(
+        directory,
+        lambda _state: wrap(lambda: MemoryEngine(cluster)),
+        MemoryPrograms(cluster),
     )
 
 
@@ -146,7 +167,14 @@ class SimulatedPrograms:
 def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> EngineHarness:
     at_once = Costs(0.0, 0.0, 0.0, 0.0, 0.0)
     able = Capabilities(
-        4, measures=True, profiles=True, probes=True, probes_running=True, evicts=True
+        4,
+        measures=True,
+        profiles=True,
+        probes=True,
+        probes_running=True,
+        evicts=True,
+        offers=True,
+        annotates=True,
     )
     cluster = SimulatedCluster(
         EventLoop(), Undisturbed(), [make_server("a")], costs=at_once, capabilities=able
@@ -171,6 +199,8 @@ def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         occupy=lambda _engine, cpu, memory: cluster.occupy("a", cpu, memory),
         evict=cluster.evict,
         lose_server=cluster.lose_part,
+        offer=partial(_offer, cluster),
+        withdraw=cluster.withdraw,
     )
 
 
@@ -221,6 +251,12 @@ def _faulty(make_engine: MakeEngine) -> Engine:
 @pytest.mark.parametrize("wrap", [_bare, _faulty])
 def test_memory_engine_that_spreads(check: EngineCheck, wrap, tmp_path: Path) -> None:
     check(_spreading_harness(tmp_path, wrap))
+
+
+@every_check
+@pytest.mark.parametrize("wrap", [_bare, _faulty])
+def test_memory_engine_that_is_rigid(check: EngineCheck, wrap, tmp_path: Path) -> None:
+    check(_rigid_harness(tmp_path, wrap))
 
 
 @every_check

@@ -9,6 +9,8 @@ from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
+from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import Scale
 
 SEEDS = range(24)
 WORKLOADS = 30
@@ -22,9 +24,11 @@ class Run:
         started: When each workload was placed.
     """
 
-    def __init__(self, seed: int, backfill: int) -> None:
+    def __init__(self, seed: int, backfill: int, *, widest: int = 1) -> None:
         random = Random(seed)
-        self.cluster = Cluster(backfill=backfill)
+        able = Capabilities(max_servers_per_workload=widest)
+        policy = "least-loaded" if widest == 1 else "backfill"
+        self.cluster = Cluster(policy, able=able, backfill=backfill)
         for at in range(random.randint(1, 4)):
             self.cluster.tell(ev.ServerReported(server(f"s{at}", random.choice((2, 4)))))
         self.cluster.sync()
@@ -37,6 +41,8 @@ class Run:
             self._end_until(arrives)
             lasting = float(random.choice((5, 10, 20, 60, 120)))
             asked = workload(f"w{at}", random.choice((100, 500, 1000, 2000, 4000)), 256)
+            if widest > 1:
+                asked = replace(asked, scale=Scale(random.randint(1, widest)))
             self._tell(arrives, ev.WorkloadSubmitted(replace(asked, expected_seconds=lasting)))
         self._end_until(float("inf"))
 
@@ -65,25 +71,37 @@ class Run:
             self.promised[fitting[0].name] = promised
 
     def _earliest(self, head: WorkloadRecord) -> float | None:
-        """Tried on every server, end by end; ``None`` = it is larger than all of them."""
+        """Tried on every server, end by end; ``None`` = it is larger than all of them.
+
+        Of several servers: when the last of those that it needs is free.
+        """
         need, found = head.workload.reservation.cpu_millicpus, []
         for name, there in self.cluster.manager.state.servers.items():
             residents = self.cluster.manager.residents_of(name)
             for time in sorted({self.cluster.now, *self._ends.values()}):
                 held = sum(
-                    r.placements[0].allocation.cpu_millicpus
+                    each.allocation.cpu_millicpus
                     for r in residents
-                    if self._ends[r.name] > time
+                    for each in r.placements
+                    if each.server == name and self._ends[r.name] > time
                 )
                 if held + need <= there.cpu_millicpus:
                     found.append(time)
                     break
-        return min(found, default=None)
+        wanted = min(head.workload.scale.max_servers, len(found))
+        return sorted(found)[wanted - 1] if found else None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_no_head_starts_later_than_without_what_was_placed_ahead_of_it(seed: int) -> None:
     run = Run(seed, backfill=32)
+    late = {n: (run.started[n], at) for n, at in run.promised.items() if run.started[n] > at}
+    assert not late
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_head_on_several_servers_starts_later_either(seed: int) -> None:
+    run = Run(seed, backfill=32, widest=3)
     late = {n: (run.started[n], at) for n, at in run.promised.items() if run.started[n] > at}
     assert not late
 

@@ -16,10 +16,12 @@ from tests.support.drawn import (
     ABLE,
     ANY_NAMES,
     DEMANDING,
+    LIMITS,
     POLICIES,
     SERVERS,
     SPREADING,
     TARGETS,
+    USED_SERVERS,
     WORKLOADS,
     wanted_workload,
 )
@@ -43,8 +45,9 @@ from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import STALE_SECONDS, Quantity, Reading, Sample
+from wharfinger.model.platform import Server
 from wharfinger.model.profile import Entry, Estimate, Measurements
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, WorkloadLimits
 from wharfinger.native import least_loaded
 from wharfinger.policies.adaptation.slack import TargetSettings
 from wharfinger.runtime.requests import RequestOutcome, application, submission
@@ -128,6 +131,11 @@ class AnyHistory(RuleBasedStateMachine):
     def server_reported(self, name: str, cpus: int, accepting: bool) -> None:
         self.cluster.tell(ev.ServerReported(server(name, cpus, accepting=accepting)))
 
+    @rule(servers=st.lists(USED_SERVERS, max_size=3))
+    def servers_reported(self, servers: list[Server]) -> None:
+        """Others take room and give it back, also what is ours, and labels change."""
+        self.cluster.tell(ev.ServersReported(tuple(servers)))
+
     @rule(name=SERVERS)
     def server_left(self, name: str) -> None:
         self.cluster.tell(ev.ServerLeft(name, "gone"))
@@ -158,6 +166,21 @@ class AnyHistory(RuleBasedStateMachine):
         if new:
             self.tell_as_previewed(ev.WorkloadSubmitted(submitted))
             self.acknowledged.add(submitted.name)
+
+    @rule(
+        offered=WORKLOADS,
+        handle=st.sampled_from(["job 1", "job 2"]),
+        limits=st.one_of(st.none(), LIMITS),
+        withdraws=st.booleans(),
+    )
+    def offer(self, offered, handle: str, limits: WorkloadLimits | None, withdraws: bool) -> None:
+        """The engine holds it, perhaps under a name that another has, or holds it no more."""
+        event: ev.Report = ev.WorkloadOffered(offered, handle, limits)
+        record = self.cluster.manager.state.workloads.get(offered.name)
+        is_mine = record is not None and record.offer == handle
+        self.cluster.tell(ev.OfferWithdrawn(offered.name, "cancelled") if withdraws else event)
+        if not withdraws and (record is None or record.ended or is_mine):
+            self.acknowledged.add(offered.name)
 
     @rule(changed=st.one_of(WORKLOADS, DEMANDING))
     def update(self, changed) -> None:

@@ -1,5 +1,7 @@
 """What holds of any course of events: order, sameness, a manager that takes over."""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,7 +112,8 @@ def test_a_manager_that_takes_over_decides_as_its_predecessor_would(cut, submitt
 def test_with_room_for_all_everyone_ends(submitted) -> None:
     """Nobody waits forever: given enough servers and honest reports, all complete."""
     cluster = Cluster()
-    cluster.tell(ev.ServerReported(server("big", 200, 65536)))
+    big = replace(server("big", 200, 65536), labels={"disk": "ssd"})
+    cluster.tell(ev.ServerReported(big))
     cluster.sync()
     names = {w.name: w for w in submitted}
     for w in names.values():

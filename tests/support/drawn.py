@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from tests.support.cluster import workload
-from wharfinger.model.view import Capabilities
+from tests.support.cluster import MIB, server, workload
+from wharfinger.model.requirements import Requirement, Requires
+from wharfinger.model.view import Capabilities, Resize, WorkloadLimits
 from wharfinger.model.workload import (
     After,
     ArrayMember,
@@ -25,6 +26,29 @@ AT_ONCE = 2
 NAMES = st.sampled_from([f"w{i}" for i in range(12)])
 ANY_NAMES = st.sampled_from([*(f"w{i}" for i in range(8)), *MEMBERS])
 SERVERS = st.sampled_from(["a", "b", "c"])
+USED_SERVERS = st.builds(
+    lambda name, cpus, accepting, cpu, memory_mib, labels: replace(
+        server(name, cpus, accepting=accepting),
+        others_cpu_millicpus=cpu,
+        others_memory_bytes=memory_mib * MIB,
+        labels=labels,
+    ),
+    name=SERVERS,
+    cpus=st.integers(1, 4),
+    accepting=st.sampled_from([True, True, False]),
+    cpu=st.sampled_from([0, 0, 500, 2000, 9000]),
+    memory_mib=st.sampled_from([0, 0, 1024, 4096]),
+    labels=st.sampled_from([{}, {"disk": "ssd"}, {"disk": "hdd"}]),
+)
+"""Servers of which others hold something, also more than there is."""
+REQUIRES = st.sampled_from(
+    [
+        (),
+        (),
+        (Requirement("disk", ("ssd",)),),
+        (Requirement("disk", ("hdd", "nvme"), excluded=True),),
+    ]
+)
 POLICIES = [
     "quasar",
     "feedback",
@@ -40,10 +64,18 @@ TARGETS = [None, Target(rate_per_second=100.0), Target(completion_seconds=300.0)
 ABLE = st.builds(
     Capabilities,
     fractional_cpu=st.booleans(),
-    resize=st.sampled_from([True, True, False]),
+    resize=st.sampled_from([Resize.ANY, Resize.ANY, Resize.WITHIN_ALLOCATION, Resize.NONE]),
     suspend=st.sampled_from([True, True, False]),
     measures=st.booleans(),
     probes=st.booleans(),
+    offers=st.booleans(),
+    annotates=st.booleans(),
+)
+LIMITS = st.builds(
+    WorkloadLimits,
+    st.sampled_from(Resize),
+    st.booleans(),
+    st.sampled_from([None, 1, 2]),
 )
 
 
@@ -55,6 +87,7 @@ def wanted_workload(
     serves: bool = False,
     elastic: bool = False,
     lasting: float | None = None,
+    requires: Requires = (),
     **stated,
 ):
     made = workload(**stated)
@@ -62,7 +95,9 @@ def wanted_workload(
     made = replace(made, run=run, scale=Scale(servers), target=None if made.best_effort else target)
     kind = WorkloadType.LATENCY_CRITICAL if serves and not made.best_effort else made.type
     reservation = replace(made.reservation, elastic_cpu=elastic, elastic_memory=elastic)
-    return replace(made, type=kind, reservation=reservation, expected_seconds=lasting)
+    return replace(
+        made, type=kind, reservation=reservation, expected_seconds=lasting, requires=requires
+    )
 
 
 WORKLOADS = st.builds(
@@ -73,6 +108,7 @@ WORKLOADS = st.builds(
     serves=st.booleans(),
     elastic=st.booleans(),
     lasting=st.sampled_from([None, 5.0, 200.0]),
+    requires=REQUIRES,
     name=NAMES,
     millicpus=st.sampled_from([100, 500, 1000, 2500, 9000]),
     memory_mib=st.sampled_from([64, 1024, 4096]),

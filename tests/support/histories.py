@@ -7,6 +7,7 @@ from wharfinger.core.codec import decode_event, encode_state
 from wharfinger.core.pipeline import Core, Mode
 from wharfinger.core.settings import CoreSettings
 from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.requirements import are_met
 from wharfinger.model.view import View
 from wharfinger.policies.adaptation.slack import TargetSettings
 
@@ -87,6 +88,16 @@ def placed_within_capacity(cluster: Cluster) -> None:
         manager.apply(time, event)
         if put:
             _put_within_capacity(manager.view, before, event.placements)
+            _put_as_required(manager, event.name, before, event.placements)
+
+
+def _put_as_required(
+    manager: Core, name: str, before: tuple[Placement, ...], after: tuple[Placement, ...]
+) -> None:
+    """It goes to no server whose labels it excludes; where it is it stays."""
+    requires, held = manager.find(name).workload.requires, {p.server for p in before}
+    for server in {placement.server for placement in after} - held:
+        assert are_met(requires, manager.state.servers[server].labels)
 
 
 def _put_within_capacity(

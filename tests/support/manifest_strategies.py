@@ -5,6 +5,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 
 from wharfinger.manifest import arrays, fields, kinds, rules
+from wharfinger.manifest.requires import requires_of
 from wharfinger.model import units
 from wharfinger.model.workload import (
     Adapt,
@@ -169,6 +170,17 @@ def array_members(draw, workload):
     return member
 
 
+values = texts.filter(lambda text: text.lstrip("!") == text != "")
+requirements = st.dictionaries(
+    names, st.tuples(st.booleans(), st.lists(values, min_size=1, max_size=3)), max_size=3
+).map(
+    lambda stated: requires_of(
+        (label, tuple(f"!{value}" if excluded else value for value in one))
+        for label, (excluded, one) in stated.items()
+    )
+)
+
+
 @st.composite
 def workloads(draw):
     workload = draw(single_workloads())
@@ -219,4 +231,5 @@ def single_workloads(draw):
         on_miss=draw(st.sampled_from(OnMiss)),
         adapt=draw(st.sampled_from(Adapt)),
         waiting_seconds=waiting,
+        requires=draw(requirements),
     )

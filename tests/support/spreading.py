@@ -9,7 +9,7 @@ from wharfinger.core.seams.estimation import ProfilingPlanner
 from wharfinger.core.seams.policy import Policy
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage
-from wharfinger.model.view import Request, View
+from wharfinger.model.view import Request, Resize, View
 from wharfinger.policies.placement.common import misfit, refuse
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.policies.registry import (
@@ -55,7 +55,8 @@ class Spreading(LeastLoaded):
             after = (*placements, *others)
         else:
             after = (*placements[:1], *others)
-        if not view.capabilities.resize or len(after) > _most(request, view) or after == placements:
+        able = view.capabilities.resize is Resize.ANY
+        if not able or len(after) > _most(request, view) or after == placements:
             return refuse(self.name, request, need, view)
         return self._plan(Stage.ADAPTATION, after)
 
@@ -115,7 +116,9 @@ def policy_named(
 def other_settings(name: str) -> dict[str, Any]:
     """Another value than the usual one for every setting of a policy's parts."""
     bundle = bundle_of(name, EXTRA)
-    parts = (bundle.placement, ADMISSIONS[bundle.admission], ADAPTATIONS[bundle.adaptation])
+    named = ((bundle.admission, ADMISSIONS), (bundle.adaptation, ADAPTATIONS))
+    others = (registry[part] if isinstance(part, str) else part for part, registry in named)
+    parts = (bundle.placement, *others)
     usual = {key: value for part in parts for key, value in part.defaults().items()}
     return {key: _another(value) for key, value in usual.items()}
 

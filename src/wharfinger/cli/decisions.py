@@ -21,6 +21,7 @@ _UNITS: dict[str, Callable[[float], str]] = {
 }
 _VERDICTS = {
     "too-large": "too small for it, even when empty",
+    "not-allowed": "has not the labels that it requires",
     "no-servers": "takes no new work",
     "servers-excluded": "not tried: it did not start there, or missed its target",
     "off-prediction": "not now: a workload there runs off its prediction",

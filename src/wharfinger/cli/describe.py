@@ -1,6 +1,7 @@
 """``wharfinger describe``: all that is known of one workload or one server."""
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from wharfinger.cli import format as fmt
@@ -113,7 +114,7 @@ def _facts(workload: Record) -> list[tuple[str, str]]:
             if workload[key]
         ],
         ("Measured", targets.measured(workload["measured"])),
-        *_cells(workload, "PRIORITY", "QUEUE", "LABELS", "SUBMITTED"),
+        *_cells(workload, "PRIORITY", "QUEUE", "OWNER", "LABELS", "SUBMITTED"),
         ("Started", fmt.clock(workload["started_at"])),
         ("Ended", fmt.clock(workload["ended_at"])),
         ("Waited", fmt.duration(workload["wait_seconds"])),
@@ -148,18 +149,29 @@ _PRESSURE = [
 _UNSETTLED = "yes: a workload here runs off its prediction; no new work until it does not"
 
 
+_MEMORY = ("memory_bytes", "memory_allocated_bytes", "memory_others_bytes")
+
+
+def _allocated(
+    server: Record, form: Callable[[float], str], size: str, allocated: str, others: str
+) -> str:
+    """What workloads hold of a server, and others, if they hold anything."""
+    told = f"{form(server[allocated])} of {form(server[size])} allocated"
+    return f"{told}, others hold {form(server[others])}" if server[others] else told
+
+
 def describe_server(server: Record) -> str:
     """A server for people: its size, what is allocated, its residents."""
-    cpus = [fmt.number(server[key]) for key in ("cpus_allocated", "cpus")]
-    memory = [fmt.size(server[key]) for key in ("memory_allocated_bytes", "memory_bytes")]
+    labels = [f"{label}={printable(value)}" for label, value in server["labels"].items()]
     facts = [
         ("Name", server["name"]),
         ("Platform", server["platform"]),
         ("Zone", fmt.text(server["zone"])),
+        ("Labels", fmt.text(labels)),
         ("Status", server_status(server)),
         ("Cordoned", _cordon(server)),
-        ("CPUs", f"{' of '.join(cpus)} allocated"),
-        ("Memory", f"{' of '.join(memory)} allocated"),
+        ("CPUs", _allocated(server, fmt.number, "cpus", "cpus_allocated", "cpus_others")),
+        ("Memory", _allocated(server, fmt.size, *_MEMORY)),
         ("Profiling", f"{server['copies']} runs"),
         ("Unsettled", _UNSETTLED if server["unsettled"] else "no"),
     ]

@@ -18,6 +18,7 @@ _WAITS = {
     "behind-others": "others before it",
     "waits-for-quality": "a better server",
     "too-large": "too large",
+    "not-allowed": "no server has the labels",
     "queue-full": "queue full",
     "servers-excluded": "it did not start there",
     "off-prediction": "a workload there runs off its prediction",

@@ -15,11 +15,15 @@ from wharfinger.model.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class StartWorkload:
-    """Start the program on these servers; the same key never starts twice."""
+    """Start the program on these servers; the same key never starts twice.
+
+    With a ``handle`` the engine holds it already (``WorkloadOffered``), and lets it go.
+    """
 
     key: str
     workload: Workload
     placements: tuple[Placement, ...]
+    handle: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,28 @@ class ForgetWorkload:
     """Drop the output and traces of an ended start; profiling runs under way end. No answer."""
 
     key: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotateWorkload:
+    """Tell the user of an offered workload, where it was handed in, what is decided. No answer.
+
+    Asked for when the reason changes. What is rejected stays as its user left it.
+
+    Attributes:
+        handle: Of its offer.
+        reason: Stage and stable word, e.g. ``"placement: no-room"``.
+        text: The same in a sentence.
+    """
+
+    handle: str
+    reason: str
+    text: str
+
+    @property
+    def key(self) -> str:
+        """The handle: it is about no start."""
+        return self.handle
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +188,7 @@ EngineAction = (
     | ResumeWorkload
     | MeasureWorkload
     | ForgetWorkload
+    | AnnotateWorkload
     | ProfileWorkload
     | ProbeWorkload
 )

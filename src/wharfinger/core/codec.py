@@ -12,6 +12,7 @@ import msgspec
 from wharfinger.core import events as ev
 from wharfinger.core.state import ManagerState
 from wharfinger.errors import NewerState, StoreDamaged
+from wharfinger.model.view import Resize
 
 _EVENTS: dict[str, type] = {cls.__name__: cls for cls in get_args(ev.Event)}
 _DECODERS: dict[str, Any] = {kind: msgspec.json.Decoder(cls) for kind, cls in _EVENTS.items()}
@@ -60,9 +61,23 @@ def decode_state(payload: bytes) -> ManagerState:
     try:
         if b'"last_placed":' in payload:
             payload = _ENCODER.encode(_legacy_state(msgspec.json.decode(payload)))
+        if b'"resize":true' in payload or b'"resize":false' in payload:
+            payload = _ENCODER.encode(_with_resize(msgspec.json.decode(payload)))
         return _STATE_DECODER.decode(payload)
     except msgspec.MsgspecError as error:
         raise StoreDamaged(f"a snapshot can't be read: {error}", -1) from error
+
+
+def _with_resize(fields: Fields) -> Fields:
+    """Before there were three ways, an engine could resize, or not."""
+    able = fields.get("capabilities")
+    if isinstance(able, dict) and isinstance(able.get("resize"), bool):
+        able["resize"] = (Resize.ANY if able["resize"] else Resize.NONE).value
+    return fields
+
+
+def _manager_started(fields: Fields) -> tuple[str, Fields]:
+    return "ManagerStarted", _with_resize(fields)
 
 
 # --- what version 0.1 has written ------------------------------------------------------------
@@ -90,6 +105,7 @@ def _classification_planned(fields: Fields) -> tuple[str, Fields] | None:
 
 
 _LEGACY: dict[str, Callable[[Fields], tuple[str, Fields] | None]] = {
+    "ManagerStarted": _manager_started,
     "ProfilingPlanned": _profiling_planned,
     "ClassificationPlanned": _classification_planned,
     "WorkloadHeld": _renamed("WorkloadDeferred"),

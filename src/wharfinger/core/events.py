@@ -21,7 +21,7 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Sample
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Classification, Measurements, ProfilingPlan
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, WorkloadLimits
 from wharfinger.model.workload import Workload
 
 # --- reports of the engine -------------------------------------------------------------
@@ -54,11 +54,35 @@ class EngineSynced:
     """The engine has reported everything that it found when it was opened.
 
     ``known_keys`` are of all its starts, ended ones included. A start that the core asked for and
-    that is not among them never happened, and is asked for again.
+    that is not among them never happened, and is asked for again. ``offers`` are the handles of
+    those that it holds; one that the core knows, and that is not among them, is withdrawn.
     """
 
     known_keys: tuple[str, ...]
     servers: tuple[str, ...]
+    offers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadOffered:
+    """The engine holds a workload that a user handed in to it; a start lets ``handle`` go.
+
+    Its name is the engine's and the handle's, e.g. ``slurm-1234``: so no two are alike. It is
+    reported again when the engine is opened, until it has been let go, and when its user has
+    changed what it states. ``limits`` say what may be done with it; ``None`` = all.
+    """
+
+    workload: Workload
+    handle: str
+    limits: WorkloadLimits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OfferWithdrawn:
+    """Its user took an offered workload back before it was let go."""
+
+    name: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -636,6 +660,8 @@ Report = (
     | ServersReported
     | ServerLeft
     | EngineSynced
+    | WorkloadOffered
+    | OfferWithdrawn
     | StartAccepted
     | WorkloadStarted
     | StartFailed

@@ -25,6 +25,7 @@ from wharfinger.core.fold_evictions import (
     review_servers,
     track_again,
 )
+from wharfinger.core.fold_offers import OFFERS
 from wharfinger.core.fold_probes import PROBES
 from wharfinger.core.fold_runs import RUNS, goes_on, pause_if_running
 from wharfinger.core.fold_servers import SERVERS, server_left
@@ -86,7 +87,7 @@ def _engine_synced(cluster: ClusterState, time: float, event: ev.EngineSynced) -
     cluster.queues.room_changed = True
     # Actions that an earlier engine process was asked for are repeated: keys make that safe.
     for record in cluster.state.workloads.values():
-        if not record.ended:
+        if not record.ended or (record.offer and record.phase is Phase.REJECTED):
             cluster.touched[record.name] = None
 
 
@@ -274,6 +275,7 @@ def _placed(cluster: ClusterState, time: float, event: ev.WorkloadPlaced) -> Non
     record = cluster.decided(time, event.name, event.decision, Trigger.PLACE)
     cluster.give_key(record, event.key)
     record.placements, record.planned = event.placements, ()
+    record.granted = event.placements
     goes_on(record)
     record.tracking = None  # Of its former start: it says nothing about its new servers.
     record.predicted = event.decision.predicted
@@ -582,6 +584,7 @@ _APPLY: dict[type, Callable[[ClusterState, float, Any], object]] = {
     **PROBES,
     **SERVERS,
     **EVICTIONS,
+    **OFFERS,
     ev.EngineSynced: _engine_synced,
     ev.StartAccepted: ClusterState.reported,
     ev.AllocationResized: _resize_answered,

@@ -46,19 +46,19 @@ def pause_if_running(cluster: ClusterState, time: float, record: WorkloadRecord)
 def _submitted(cluster: ClusterState, time: float, event: ev.WorkloadSubmitted) -> None:
     record = cluster.state.workloads.get(event.workload.name)
     if record is None:
-        _begin_run(cluster, time, event.workload)
+        begin_run(cluster, time, event.workload)
     elif record.ended:
-        _begin_run(cluster, time, event.workload, record)
+        begin_run(cluster, time, event.workload, record)
     else:
         record.resubmitted = event.workload
 
 
 def _run_begun(cluster: ClusterState, time: float, event: ev.RunBegun) -> None:
     record = cluster.state.workloads[event.name]
-    _begin_run(cluster, time, record.resubmitted or record.workload, record)
+    begin_run(cluster, time, record.resubmitted or record.workload, record)
 
 
-def _begin_run(
+def begin_run(
     cluster: ClusterState, time: float, workload: Workload, former: WorkloadRecord | None = None
 ) -> None:
     """A record for a new run; ``former`` is that of the run before, which has ended."""

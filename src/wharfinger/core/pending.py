@@ -21,11 +21,13 @@ class PendingActions:
         self._residents = residents
         self._asked: dict[str, list[tuple[object, ...]]] = {}
         self._asked_of_provisioner: set[act.Action] = set()
+        self._told_of_clash: set[str] = set()
 
     def ask_again(self) -> None:
         """An engine begins, which may know nothing of earlier actions."""
         self._asked.clear()
         self._asked_of_provisioner.clear()
+        self._told_of_clash.clear()
 
     def due(self) -> list[act.Action]:
         """What the state asks for since the last call."""
@@ -49,14 +51,23 @@ class PendingActions:
         if cluster.dropped_keys:
             due.extend(map(act.ForgetWorkload, cluster.dropped_keys))
             cluster.dropped_keys.clear()
+        if state.clashes or self._told_of_clash:
+            due.extend(self._of_clashes(state))
         if state.orders or state.releasing or self._asked_of_provisioner:
             due.extend(self._of_provisioner(state))
         return due
 
+    def _of_clashes(self, state: ManagerState) -> list[act.Action]:
+        """Offers that can't be taken, since others have their names."""
+        told, self._told_of_clash = self._told_of_clash, set(state.clashes)
+        if not state.capabilities.annotates:
+            return []
+        return [_clash(*clash) for clash in state.clashes.items() if clash[0] not in told]
+
     def _question(self, record: WorkloadRecord) -> act.DecidePlacement:
         """What a decider is asked, on a new snapshot."""
         request = self._residents.request(record, record.phase_since)
-        snapshot = self._residents.view(record.workload).snapshot()
+        snapshot = request.seen(self._residents.view(record.workload)).snapshot()
         return act.DecidePlacement(record.question, record.decider, request, snapshot)
 
     def _of_provisioner(self, state: ManagerState) -> list[act.Action]:
@@ -78,21 +89,54 @@ def _identity(action: act.Action) -> tuple[object, ...]:
     """What distinguishes it from an action that was asked for before."""
     about = action.workload if isinstance(action, act.MeasureWorkload) else None
     number = getattr(action, "number", 0)
+    if isinstance(action, act.AnnotateWorkload):
+        # Not again for other numbers in its text.
+        return type(action), action.handle, action.reason
     placements = getattr(action, "placements", None)
     return type(action), getattr(action, "key", ""), placements, about, number
 
 
 def pending_actions(record: WorkloadRecord | None, able: Capabilities) -> list[act.Action]:
     """The actions for one workload, in order."""
-    if record is None or record.phase in ENDED:
+    if record is None:
         return []
+    told = _annotation(record) if able.annotates else []
+    if record.phase in ENDED:
+        return told if record.phase is Phase.REJECTED else []
+    return [*told, *_asked_for(record, able)]
+
+
+def _annotation(record: WorkloadRecord) -> list[act.Action]:
+    """What the user of an offered workload is told: its newest decision."""
+    if not record.offer or not record.decisions or record.revoking:
+        return []
+    decision = record.decisions[-1].decision
+    text = decision.message
+    if record.phase is Phase.REJECTED:
+        text = f"rejected: {text}"
+    if not decision.accepted and decision.would_change:
+        text += f"; would change that: {decision.would_change}"
+    reason = f"{decision.stage}: {decision.reason}"
+    return [act.AnnotateWorkload(record.offer, reason, text)]
+
+
+def _clash(handle: str, name: str) -> act.AnnotateWorkload:
+    text = (
+        f"not taken: another workload has the name {name!r}; delete that one "
+        f"(wharfinger delete {name}), and it is taken when the manager is started again"
+    )
+    return act.AnnotateWorkload(handle, "admission: name-taken", text)
+
+
+def _asked_for(record: WorkloadRecord, able: Capabilities) -> list[act.Action]:
     is_stopped = record.revoking or (record.on_server and record.stop_reason)
     if is_stopped or record.phase is Phase.MIGRATING:
         return [act.StopWorkload(record.key, record.workload.run.stop_grace_seconds)]
     beside = _copies(record)
     match record.phase:
         case Phase.PLACED:
-            return [act.StartWorkload(record.key, record.workload, record.placements), *beside]
+            start = act.StartWorkload(record.key, record.workload, record.placements, record.offer)
+            return [start, *beside]
         case Phase.STARTING:
             return beside
         case Phase.ADJUSTING:

@@ -37,7 +37,7 @@ from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.settings import CORE, CoreSettings
 from wharfinger.core.state import ManagerState, WorkloadRecord
-from wharfinger.core.triggers import is_news, only_news
+from wharfinger.core.triggers import as_change, is_news, only_news
 from wharfinger.errors import NotFound
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage, recommended
@@ -126,6 +126,8 @@ class Core:
     def handle(self, now: float, event: ev.Report | ev.ClientRequest) -> Step:
         """Decide what follows from one report or request; ``now`` in seconds since the epoch."""
         event = only_news(self._cluster, event)
+        if isinstance(event, ev.WorkloadOffered):
+            event = as_change(self.state, event)
         if not is_news(self._cluster, event):
             return Step((), ())
         self._events = []
@@ -434,6 +436,10 @@ class Core:
             if taken and record.key not in present:
                 reason = "the engine knows nothing of it any more"
                 self._record(now, ev.WorkloadVanished(record.key, reason))
+            elif record.offer and record.offer not in event.offers:
+                withdrawn = ev.OfferWithdrawn(record.name, "the engine holds it no more")
+                if is_news(self._cluster, withdrawn):
+                    self._record(now, withdrawn)
 
     def _advance(self, now: float, record: WorkloadRecord) -> None:
         """Admission, profiling and queueing, as far as a workload gets without waiting."""
@@ -461,9 +467,9 @@ class Core:
                 if record.paused:
                     self._record(now, ev.WorkloadMigrated(record.name, own.draining_paused(server)))
                     continue
-                verdict = self.policy.placement.place(
-                    self._residents.request(record, now), self._residents.view(record.workload)
-                )
+                request = self._residents.request(record, now)
+                view = self._residents.view(record.workload)
+                verdict = place_within(self.policy.placement, request, view, ())
                 if isinstance(verdict, Place):
                     told = own.draining(verdict.decision, server, verdict.placements)
                     migrated = ev.WorkloadMigrated(record.name, told, verdict.placements)
@@ -751,7 +757,8 @@ class Core:
         verdict = place_within(self.policy.placement, request, view, allowed)
         migrated = record.migrations > 0 and not (record.start_failures or avoided)
         if isinstance(verdict, Refuse) and migrated and request.excluded:
-            return self.policy.placement.place(replace(request, excluded=frozenset()), view)
+            anywhere = replace(request, excluded=frozenset())
+            return self.policy.placement.place(anywhere, request.seen(view))
         return verdict
 
     def _place_ahead(
@@ -768,7 +775,8 @@ class Core:
 
     def _carry_out(self, now: float, remedy: Remedy) -> None:
         """Log a remedy; a core that only recommends logs a recommendation."""
-        event = event_of(remedy, self.state, recommends=self.recommends)
+        placement = self.policy.placement
+        event = event_of(remedy, self.state, placement, recommends=self.recommends)
         if event is not None:
             self._record(now, event)
 

@@ -1,4 +1,7 @@
-"""Placements on those servers alone that an admission lets a workload take."""
+"""Placements as the core lets them be: on the servers that an admission lets a workload take.
+
+What a workload states of several servers holds, or it gets none.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,8 +11,9 @@ from wharfinger.core.own_decisions import refused
 from wharfinger.core.seams.admission import Servers
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.verdicts import PlacementVerdict
-from wharfinger.model.decisions import Place, ReasonCode, Refuse
+from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse
 from wharfinger.model.view import Request, View
+from wharfinger.model.workload import Scale
 
 
 def place_within(
@@ -21,8 +25,26 @@ def place_within(
     (``waits-for-quality``); where none at all does, the verdict is the one on all. The record of a
     place tells where memory comes from that no user stated.
     """
-    found = _place_within(placement, request, view, allowed)
+    found = _place_within(placement, request, request.seen(view), allowed)
+    scale = request.workload.scale
+    if isinstance(found, Place) and not keeps_scale(placement, scale, len(found.placements)):
+        return Refuse(scale_not_kept(found.decision, placement, scale))
     return told_of_memory(found, request) if isinstance(found, Place) else found
+
+
+def keeps_scale(placement: PlacementPolicy, scale: Scale, servers: int) -> bool:
+    """Whether what a scale states holds on so many servers that a placement has named."""
+    states = scale.gang or scale.spread is not None
+    return servers < 2 or not states or getattr(placement, "keeps_scale", False)
+
+
+def scale_not_kept(decision: Decision, placement: PlacementPolicy, scale: Scale) -> Decision:
+    """What a policy names several servers for does not keep what its scale states."""
+    stated = "scale.gang" if scale.gang else f"scale.spread: {scale.spread}"
+    message = f"{placement.name} names several servers, and does not keep {stated}"
+    mend = "scale.maxServers: 1, or a policy that keeps it, e.g. quasar"
+    told = replace(decision, predicted=None, candidates=())
+    return refused(told, ReasonCode.NOT_SUPPORTED, message, mend)
 
 
 def _place_within(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from wharfinger.core import events as ev
 from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.own_decisions import refused
-from wharfinger.core.residency import is_stoppable
+from wharfinger.core.residency import is_stoppable, may_move
 from wharfinger.core.seams.verdicts import Preempt
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
@@ -86,7 +86,7 @@ class Preempting:
         """Whether the victim is stoppable, and less important: so no two stop each other."""
         return (
             victim.queue in self._queues
-            and victim.workload.run.restartable
+            and may_move(victim.workload)
             and not victim.stop_reason
             and is_stoppable(victim)
             and _importance(victim) < _importance(record)

@@ -1,37 +1,45 @@
 """What an adaptation's remedies are in the log; the pipeline logs them as they come."""
 
 from wharfinger.core import events as ev
+from wharfinger.core.own_decisions import refused
+from wharfinger.core.pools import keeps_scale, scale_not_kept
 from wharfinger.core.seams.adaptation import (
     Migrate,
     PreemptFor,
     RaiseSources,
+    Reallocate,
     Reclassify,
     Remedy,
-    Resize,
     Resume,
     Suspend,
     Unchanged,
 )
+from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.state import ManagerState, WorkloadRecord
-from wharfinger.model.decisions import RECOMMENDS, recommended
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.decisions import RECOMMENDS, ReasonCode, recommended
+from wharfinger.model.platform import MILLICPUS_PER_CPU
+from wharfinger.model.view import Request, Resize
 from wharfinger.model.workload import Adapt
 
 
-def event_of(remedy: Remedy, state: ManagerState, *, recommends: bool) -> ev.Event | None:
+def event_of(
+    remedy: Remedy, state: ManagerState, placement: PlacementPolicy, *, recommends: bool
+) -> ev.Event | None:
     """The event that carries a remedy out; ``None`` = it is known already, or not to be done.
 
-    Of a core that only recommends it is a recommendation, and so where a manifest says it.
+    Of a core that only recommends it is a recommendation, and so where a manifest says it. What the
+    engine can't do with the workload is not done, whatever a policy plans.
     """
-    if not isinstance(remedy, Unchanged | Reclassify):
-        adapt = _allowed(remedy, state)
-        if adapt is Adapt.OFF:
+    if isinstance(remedy, Reallocate | Migrate):
+        remedy = _as_stated(remedy, state.workloads[remedy.name], placement)
+    if why := _unsupported(remedy, state):
+        refusal = refused(remedy.decision, ReasonCode.NOT_SUPPORTED, why, "starting it again")
+        remedy = Unchanged(_done_for(remedy) or remedy.name, refusal)
+    match _as_allowed(remedy, state, recommends=recommends):
+        case None:
             return None
-        if recommends or adapt is Adapt.RECOMMEND:
-            name = _done_for(remedy) or remedy.name
-            mend = RECOMMENDS if recommends else f"adapt: {Adapt.AUTO} in its manifest"
-            remedy = Unchanged(name, recommended(remedy.decision, mend))
-    match remedy:
-        case Resize(name, placements, decision):
+        case Reallocate(name, placements, decision):
             return ev.AllocationPlanned(name, placements, decision)
         case Unchanged(name, decision):
             # Nothing is done; why is logged when that changes, and so is a new prediction.
@@ -54,12 +62,69 @@ def event_of(remedy: Remedy, state: ManagerState, *, recommends: bool) -> ev.Eve
             return ev.ProbePlanned(name, decision, cause, sources, tolerance, placements)
 
 
+def _as_allowed(remedy: Remedy, state: ManagerState, *, recommends: bool) -> Remedy | None:
+    """The remedy; or only what would be done, or nothing, where that is all that is allowed."""
+    if isinstance(remedy, Unchanged | Reclassify):
+        return remedy
+    adapt = _allowed(remedy, state)
+    if adapt is Adapt.OFF:
+        return None
+    if not recommends and adapt is not Adapt.RECOMMEND:
+        return remedy
+    name = _done_for(remedy) or remedy.name
+    mend = RECOMMENDS if recommends else f"adapt: {Adapt.AUTO} in its manifest"
+    return Unchanged(name, recommended(remedy.decision, mend))
+
+
+def _as_stated(
+    remedy: Reallocate | Migrate, record: WorkloadRecord, placement: PlacementPolicy
+) -> Remedy:
+    """The remedy, unless what the workload states of several servers would not hold with it."""
+    scale, count = record.workload.scale, len(remedy.placements)
+    if count <= len(record.placements) or keeps_scale(placement, scale, count):
+        return remedy
+    return Unchanged(remedy.name, scale_not_kept(remedy.decision, placement, scale))
+
+
+def _unsupported(remedy: Remedy, state: ManagerState) -> str:
+    """Why the engine can't do that with the workload; empty = it can."""
+    record = state.workloads[remedy.name]
+    able = state.capabilities.within(record.limits)
+    if isinstance(remedy, Suspend):
+        return "" if able.suspend else "the engine can't suspend it"
+    if not isinstance(remedy, Reallocate):
+        return ""
+    held = {placement.server: placement for placement in record.placements}
+    if able.resize is Resize.NONE:
+        return "the engine can't resize a running workload"
+    if len(remedy.placements) > max(len(held), able.max_servers_per_workload):
+        return f"the engine has it on {able.max_servers_per_workload} servers at most"
+    asked = Request(record.workload, granted=record.granted)
+    for placement in remedy.placements:
+        given, before = placement.allocation, held.get(placement.server)
+        most = asked.most_on(before or placement, able)
+        if most is not None and (before is None or not _is_within(given, most)):
+            return "the engine gives it no more than it started with, and no other servers"
+        unchanged = before is not None and before.allocation.cpu_millicpus == given.cpu_millicpus
+        if not (able.fractional_cpu or unchanged) and given.cpu_millicpus % MILLICPUS_PER_CPU:
+            return "the engine gives whole CPUs only"
+    if able.resize is Resize.WITHIN_ALLOCATION and len(remedy.placements) < len(held):
+        return "the engine can't take it off a server"
+    return ""
+
+
+def _is_within(given: Allocation, most: Allocation) -> bool:
+    return given.cpu_millicpus <= most.cpu_millicpus and given.memory_bytes <= most.memory_bytes
+
+
 def _allowed(remedy: Remedy, state: ManagerState) -> Adapt:
     """The strictest that those say whom it is about, or for whom it is done."""
     record = state.workloads[remedy.name]
     if isinstance(remedy, Resume):
         return Adapt.AUTO  # It gets back what it was given.
-    if isinstance(remedy, Resize) and (record.resize_wanted or _is_memory_alone(remedy, record)):
+    if isinstance(remedy, Reallocate) and (
+        record.resize_wanted or _is_memory_alone(remedy, record)
+    ):
         return Adapt.AUTO  # Its user has changed it; or it would run out of memory.
     stated = {record.workload.adapt}
     if neighbor := _done_for(remedy):
@@ -76,7 +141,7 @@ def _done_for(remedy: Remedy) -> str:
             return ""
 
 
-def _is_memory_alone(remedy: Resize, record: WorkloadRecord) -> bool:
+def _is_memory_alone(remedy: Reallocate, record: WorkloadRecord) -> bool:
     """Whether it gets more memory, and nothing else changes."""
     before = {placed.server: placed.allocation for placed in record.placements}
     after = {placed.server: placed.allocation for placed in remedy.placements}

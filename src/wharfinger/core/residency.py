@@ -194,7 +194,7 @@ class Residency:
                 record.name,
                 record.workload.priority,
                 record.workload.best_effort,
-                record.workload.run.restartable and is_stoppable(record),
+                is_stoppable(record) and may_move(record.workload),
                 placement.allocation,
             )
             for record in self.residents_of(server)
@@ -305,6 +305,11 @@ def _is_off(record: WorkloadRecord) -> bool:
 def may_take(server: Server, workload: Workload) -> bool:
     """Whether a server accepts work, and this may go there by its labels."""
     return server.accepting and are_met(workload.requires, server.labels)
+
+
+def may_move(workload: Workload) -> bool:
+    """Whether it may be stopped and placed anew for another's sake: it loses work, and no state."""
+    return workload.run.restartable and not workload.scale.stateful
 
 
 def is_stoppable(record: WorkloadRecord) -> bool:

@@ -13,7 +13,7 @@ from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.profile import Estimate
-from wharfinger.model.view import OffTarget, Request, View
+from wharfinger.model.view import Capabilities, OffTarget, Request, View
 from wharfinger.model.workload import Adapt, Workload
 
 WAITING = 8
@@ -35,6 +35,10 @@ class ClusterResidents:
     def may_adjust(self, record: WorkloadRecord) -> bool:
         """Whether this manager and its user let it be adjusted."""
         return not self.recommends and record.workload.adapt is Adapt.AUTO
+
+    def able(self, record: WorkloadRecord) -> Capabilities:
+        """What the engine can do with a workload."""
+        return self.state.capabilities.within(record.limits)
 
     def view(self, workload: Workload | None = None) -> View:
         """The servers as columns of numbers; those that a workload may not go to accept none."""
@@ -68,6 +72,8 @@ class ClusterResidents:
             memory=memory,
             allowed=allowed,
             lost=record.lost,
+            granted=record.granted if record.on_server else (),
+            limits=record.limits,
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:

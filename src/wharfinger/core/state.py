@@ -25,7 +25,7 @@ from wharfinger.model.platform import Server
 from wharfinger.model.profile import Classification, Entry, Measurements, ProfilingPlan
 from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.model.searches import SearchCounts
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, WorkloadLimits
 from wharfinger.model.workload import Workload
 
 SCHEMA = 2
@@ -184,6 +184,9 @@ class WorkloadRecord:
         preemptions: How often it was stopped for another workload's sake.
         reserved: Room that others were stopped to free for it; held until it is placed.
         lost: What it held on servers from which it is gone, and which is to be replaced.
+        granted: What it was given at its newest start.
+        limits: What may be done with it; ``None`` = all that the engine can.
+        offer: The engine's handle of what it holds; empty = it was submitted here.
         evictions: How often the engine took it off in this run; ``evictions_in_row`` without those
             before it ran well.
         review_at: When the admission reviews it.
@@ -291,6 +294,9 @@ class WorkloadRecord:
     lost: tuple[Placement, ...] = ()
     evictions: int = 0
     evictions_in_row: int = 0
+    granted: tuple[Placement, ...] = ()
+    limits: WorkloadLimits | None = None
+    offer: str = ""
 
     @property
     def name(self) -> str:
@@ -359,6 +365,7 @@ class ManagerState:
         memory_needs: Of programs whose memory no user stated, by a digest of each; oldest first.
         out_of_memory_kills: How often a program or copy ran out of memory.
         evictions: How often the engine took a workload off, also of what is forgotten.
+        clashes: Offers whose name another workload has: that name, by the offer's handle.
     """
 
     nonces: list[str] = field(default_factory=list)
@@ -390,6 +397,7 @@ class ManagerState:
     memory_needs: dict[str, MemoryNeed] = field(default_factory=dict)
     out_of_memory_kills: int = 0
     evictions: int = 0
+    clashes: dict[str, str] = field(default_factory=dict)
 
     def account(self, queue: str) -> QueueAccount:
         """What has gone through a queue."""

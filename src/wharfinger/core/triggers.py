@@ -15,6 +15,8 @@ from wharfinger.model.workload import RestartPolicy
 if TYPE_CHECKING:
     from wharfinger.core.cluster_state import ClusterState
 
+WITHDRAWN = "withdrawn"
+"""Reason of an offered workload that its user took back."""
 _ANSWERS_CLASSIFYING = (ev.WorkloadClassified, ev.ClassificationFailed)
 _ANSWERS_RESIZE = (ev.AllocationResized, ev.ResizeFailed)
 
@@ -138,17 +140,62 @@ def still_lost(event: ev.PlacementsLost, record: WorkloadRecord) -> tuple[Placem
     return tuple(p for p in held(record) if p.server in gone)
 
 
+def _is_new_offer(state: ManagerState, event: ev.WorkloadOffered) -> bool:
+    """Whether it is not known, or is offered again by a user who had taken it back."""
+    record = state.workloads.get(event.workload.name)
+    if record is None:
+        return True
+    if record.offer != event.handle:
+        return record.ended or event.handle not in state.clashes
+    return record.ended and (record.workload != event.workload or record.reason == WITHDRAWN)
+
+
+def as_change(
+    state: ManagerState, event: ev.WorkloadOffered
+) -> ev.WorkloadOffered | ev.WorkloadUpdated:
+    """An offer that waits, and of which its user has changed what it states, is an update."""
+    record = state.workloads.get(event.workload.name)
+    if (
+        record is None
+        or record.offer != event.handle
+        or record.workload == event.workload
+        or record.ended
+        or record.revoking
+        or record.on_server
+    ):
+        return event
+    return ev.WorkloadUpdated(event.workload)
+
+
+def _is_withdrawn(state: ManagerState, event: ev.OfferWithdrawn) -> bool:
+    """Whether it has not been let go yet; of what has been, the end is told."""
+    record = state.workloads.get(event.name)
+    if record is None or not record.offer:
+        return event.name in state.clashes.values()
+    return not (record.ended or record.revoking) and (
+        record.phase is Phase.PLACED or not record.on_server
+    )
+
+
+def _is_news_of_no_start(cluster: "ClusterState", event: ev.Event) -> bool:
+    if isinstance(event, ev.WorkloadOffered):
+        return _is_new_offer(cluster.state, event)
+    if isinstance(event, ev.OfferWithdrawn):
+        return _is_withdrawn(cluster.state, event)
+    if servers := ev.servers_in(event):
+        return any(_is_changed(cluster.state, server) for server in servers)
+    if isinstance(event, ev.ServerMeasured):
+        return any(cluster.running(sample.key) for sample in event.samples)
+    if isinstance(event, ev.ServersReported):
+        return False
+    return not isinstance(event, ev.ServerLeft) or event.name in cluster.state.servers
+
+
 def is_news(cluster: "ClusterState", event: ev.Event) -> bool:
     """Whether an event changes anything; late and repeated reports do not."""
     key = getattr(event, "key", None)
     if key is None:
-        if isinstance(event, ev.ServerReported):
-            return _is_changed(cluster.state, event.server)
-        if isinstance(event, ev.ServersReported):
-            return any(_is_changed(cluster.state, server) for server in event.servers)
-        if isinstance(event, ev.ServerMeasured):
-            return any(cluster.running(sample.key) for sample in event.samples)
-        return not isinstance(event, ev.ServerLeft) or event.name in cluster.state.servers
+        return _is_news_of_no_start(cluster, event)
     record = cluster.record_of(key)
     if record is None:
         if isinstance(event, ev.ServerAcquired | ev.AcquisitionFailed):

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from wharfinger.manifest import arrays, kinds, timing
 from wharfinger.manifest.kinds import Field, choice, number, or_word, words
+from wharfinger.manifest.requires import REQUIRES
 from wharfinger.manifest.sections import Maker, Section
 from wharfinger.model import units, workload
 
@@ -81,17 +82,18 @@ SCALE = Section(
     {
         "maxServers": SERVERS("Maximum number of servers; 1 if `single-node`."),
         "stateful": kinds.BOOLEAN(
-            "No effect yet: moving it loses or migrates state.",
-            not_supported="moves a stateful workload like any other",
+            "Moving it loses or migrates state: while it runs it is moved off a drained server "
+            "only, if it is `restartable`, and for no target's sake."
         ),
         "gang": kinds.BOOLEAN(
-            "Its servers start together: it waits for room on as many as keep its target, and gets "
-            "no more while it runs. Without, it starts with what there is and gets more later. "
-            "Under `quasar`; other policies give one server."
+            "Its servers start together, and it gets no more while it runs. Under `quasar` it "
+            "waits for room on as many as keep its target; other policies give one server, or "
+            "refuse it several (`not-supported`)."
         ),
         "spread": choice(workload.Spread, "zone")(
             "Its servers are spread evenly over failure zones; one whose zone is unknown counts as "
-            "a zone of its own. Under `quasar`; other policies give one server."
+            "a zone of its own. Under `quasar` and `autoscale`; other policies give one server, or "
+            "refuse it several (`not-supported`)."
         ),
     },
     workload.Scale,
@@ -321,6 +323,10 @@ SPEC = Section(
             "of others take it, `recommend` only says what would be done, `off` does nothing."
         ),
         "priority": PRIORITY("Higher goes first."),
+        "requires": REQUIRES(
+            "Which servers it may be placed on, by their labels: of each label one of these "
+            'values, or none of them if each has `!` before it (in quotes: `"!yes"`).'
+        ),
         "scale": SCALE,
         "resources": RESOURCES,
         "cost": Section(

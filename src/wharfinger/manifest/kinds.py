@@ -537,13 +537,15 @@ COMMAND = Kind(
         "examples": [["sh", "-c", "exit 0"]],
     },
 )
+LABEL_KEYS = r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$"
+LABEL_MEND = "use letters, digits and . _ / - between them"
 LABELS = mapping(
     "text by text",
     "{team: web}",
     _read_label,
     {"additionalProperties": _STRING | {"maxLength": MAX_NAME}, "maxProperties": 64},
-    keys=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-9])?$",
-    key_mend="use letters, digits and . _ / - between them",
+    keys=LABEL_KEYS,
+    key_mend=LABEL_MEND,
     max_key=MAX_NAME,
 )
 ENVIRONMENT = mapping(

@@ -348,4 +348,5 @@ class _Composer:
 
 def _tag_message(tag: str) -> str:
     shown = "!!" + tag.removeprefix(PREFIX) if tag.startswith(PREFIX) else tag
-    return f"tag {quoted(shown)} is not allowed; remove it"
+    text = "" if tag.startswith(PREFIX) else ", or quote the text"
+    return f"tag {quoted(shown)} is not allowed; remove it{text}"

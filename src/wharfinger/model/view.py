@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -23,6 +24,32 @@ if TYPE_CHECKING:  # The seam's protocols are about views.
     from wharfinger.core.seams.contention import ContentionTable
 
 
+class Resize(StrEnum):
+    """How far an engine changes the allocations of what runs; false where it does not at all."""
+
+    NONE = "none"
+    WITHIN_ALLOCATION = "within-allocation"
+    """On the servers that it was started on, up to what it was given there at its start."""
+    ANY = "any"
+    """Also on more and fewer servers."""
+
+    def __bool__(self) -> bool:
+        """Whether anything can be changed."""
+        return self is not Resize.NONE
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadLimits:
+    """What may be done with one workload, where that is less than its engine can.
+
+    ``max_servers`` is at its start and later; ``None`` = as many as the engine can.
+    """
+
+    resize: Resize = Resize.ANY
+    suspend: bool = True
+    max_servers: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Capabilities:
     """What an engine can do; a policy plans nothing else.
@@ -31,6 +58,8 @@ class Capabilities:
         max_servers_per_workload: At its start and later.
         fractional_cpu: Allocations in thousandths; else whole CPUs.
         resize: Of a running workload; so with ``suspend``.
+        offers: Its users hand workloads in to it, which it offers to the core; ``annotates``: it
+            tells them, and they read there, what is decided.
         memory_limit: A workload can't take more memory than it was allocated.
         measures: It reads the performance of workloads when it is asked to.
         profiles: It runs copies of workloads whose effects are discarded.
@@ -51,7 +80,7 @@ class Capabilities:
 
     max_servers_per_workload: int = 1
     fractional_cpu: bool = True
-    resize: bool = True
+    resize: Resize = Resize.ANY
     suspend: bool = True
     memory_limit: bool = True
     measures: bool = False
@@ -66,6 +95,27 @@ class Capabilities:
     shares_cores: bool = False
     requeues: bool = False
     evicts: bool = False
+    offers: bool = False
+    annotates: bool = False
+
+    def within(self, limits: WorkloadLimits | None) -> "Capabilities":
+        """The lesser of both; ``None`` = without limits.
+
+        >>> Capabilities(8).within(WorkloadLimits(Resize.NONE, max_servers=2)).resize
+        <Resize.NONE: 'none'>
+        """
+        if limits is None:
+            return self
+        most = self.max_servers_per_workload
+        rank = list(Resize)
+        return replace(
+            self,
+            resize=min(self.resize, limits.resize, key=rank.index),
+            suspend=self.suspend and limits.suspend,
+            max_servers_per_workload=min(
+                most, most if limits.max_servers is None else limits.max_servers
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +324,9 @@ class Request:
             everywhere. No other server accepts work in the view that comes with the request.
         lost: Of a running workload: what it held on servers from which it is gone, while it runs on
             on the others; a resize is asked to replace it.
+        granted: Of a running workload: what it was given at its start.
+        limits: What may be done with it; ``None`` = all that the engine can. The view that a policy
+            is given has no more (``seen``).
     """
 
     workload: Workload
@@ -292,6 +345,21 @@ class Request:
     memory: MemoryNeed | None = None
     allowed: NDArray[np.uint8] | None = field(default=None, compare=False)
     lost: tuple[Placement, ...] = ()
+    granted: tuple[Placement, ...] = ()
+    limits: WorkloadLimits | None = None
+
+    def seen(self, view: View) -> View:
+        """The view with what the engine can do with this workload."""
+        if self.limits is None:
+            return view
+        return replace(view, capabilities=view.capabilities.within(self.limits))
+
+    def most_on(self, placement: Placement, able: Capabilities) -> Allocation | None:
+        """The most that a running workload may have where it is; ``None`` = whatever is free."""
+        if able.resize is not Resize.WITHIN_ALLOCATION:
+            return None
+        granted = (p.allocation for p in self.granted if p.server == placement.server)
+        return next(granted, placement.allocation)
 
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation by a policy that does not size by target.

@@ -348,6 +348,7 @@ class Workload:
         waiting_seconds: How long it may wait for a server that suits it; ``None`` = not stated.
         adapt: What is done about it after it was placed.
         requires: Of the labels of servers where it is placed.
+        owner: Who handed it in; empty = unknown.
     """
 
     name: str
@@ -371,6 +372,7 @@ class Workload:
     waiting_seconds: float | None = None
     adapt: Adapt = Adapt.AUTO
     requires: Requires = ()
+    owner: str = ""
 
     def has_same_program(self, other: "Workload") -> bool:
         """Whether what another runs, and how that is measured, tells about this one, too."""

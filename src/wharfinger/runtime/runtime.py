@@ -337,9 +337,13 @@ class Runtime:
 
         Raises as ``delete``, and ``Conflict`` where it has ended or the engine can't.
         """
-        if not self.manager.state.capabilities.suspend:
+        able, live = self.manager.state.capabilities, self._live(name)
+        if not able.suspend:
             raise Conflict("this engine can't suspend workloads")
-        self._each(ev.SuspendRequested, [r for r in self._live(name) if not r.paused])
+        for record in live:
+            if not able.within(record.limits).suspend:
+                raise Conflict(f"workload {record.name!r} can't be suspended: its engine says so")
+        self._each(ev.SuspendRequested, [r for r in live if not r.paused])
 
     def resume(self, name: str) -> None:
         """End a suspension by its user, or by the manager. Raises as ``suspend``."""

@@ -45,9 +45,11 @@ class ServerModel(ApiModel):
     draining: bool = Field(description="Restartable residents are migrated away, too.")
     cordon_reason: str = Field(description="The operator's words; may be empty.")
     cpus: Cpus = Field(validation_alias="cpu_millicpus", description="CPUs that may be allocated.")
-    cpus_allocated: Cpus
+    cpus_allocated: Cpus = Field(description="Held by this manager's workloads.")
+    cpus_others: Cpus = Field(description="Held by work that is not this manager's.")
     memory_bytes: int = Field(description="Memory that may be allocated.")
-    memory_allocated_bytes: int
+    memory_allocated_bytes: int = Field(description="Held by this manager's workloads.")
+    memory_others_bytes: int = Field(description="Held by work that is not this manager's.")
     workloads: int = Field(description="How many hold resources here.")
     copies: int = Field(description="How many profiling copies run here.")
     unsettled: bool = Field(
@@ -56,6 +58,7 @@ class ServerModel(ApiModel):
     )
     pressure: list[PressureModel] = Field(description="Of its residents together, where known.")
     zone: str
+    labels: dict[str, str] = Field(description="By which `spec.requires` chooses servers.")
     conditions: list[ConditionModel]
 
 
@@ -132,8 +135,10 @@ def _server(model: type[_S], manager: Core, row: int, name: str, **others: objec
         draining=cordon is not None and cordon.drain,
         cordon_reason="" if cordon is None else cordon.reason,
         platform=server.platform.name,
-        cpus_allocated=int(view.cpu_allocated[row]),
-        memory_allocated_bytes=int(view.memory_allocated[row]),
+        cpus_allocated=int(view.cpu_allocated[row]) - server.others_cpu_millicpus,
+        cpus_others=server.others_cpu_millicpus,
+        memory_allocated_bytes=int(view.memory_allocated[row]) - server.others_memory_bytes,
+        memory_others_bytes=server.others_memory_bytes,
         workloads=int(view.residents[row]),
         copies=int(view.copies[row]),
         unsettled=bool(view.unsettled[row]),

@@ -17,6 +17,8 @@ from wharfinger.store.base import LogEntry, Store
 REDACTED = "***"
 LOOK_BACK_ENTRIES = 20_000
 """How many events are looked at for one request; the log is read in the manager's loop."""
+SERVERS_SHOWN = 5
+"""Of a report of many."""
 KINDS = tuple(cls.__name__ for cls in get_args(ev.Event))
 
 
@@ -110,6 +112,9 @@ def _subject(data: Mapping[str, Any], names: Mapping[str, str]) -> str:
 def _message(data: Mapping[str, Any]) -> str:
     if isinstance(data.get("decision"), dict):
         return str(data["decision"]["message"])
+    if names := [each["name"] for each in data.get("servers", ()) if isinstance(each, dict)]:
+        shown = ", ".join(names[:SERVERS_SHOWN])
+        return shown if len(names) <= SERVERS_SHOWN else f"{len(names)} servers: {shown}, ..."
     if data.get("ready") is not None:
         return "ready" if data["ready"] else f"not ready: {data['reason']}"
     return next((str(data[key]) for key in ("reason", "handle", "report") if data.get(key)), "")

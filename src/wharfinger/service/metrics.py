@@ -23,8 +23,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SERVER_METRICS = (
     ("cpu_capacity_cpus", "cpus", "CPUs that may be allocated."),
     ("cpu_allocated_cpus", "cpus_allocated", "CPUs promised to workloads."),
+    ("cpu_others_cpus", "cpus_others", "CPUs that work of others holds."),
     ("memory_capacity_bytes", "memory_bytes", "Memory that may be allocated."),
     ("memory_allocated_bytes", "memory_allocated_bytes", "Memory promised to workloads."),
+    ("memory_others_bytes", "memory_others_bytes", "Memory that work of others holds."),
     ("workloads", "workloads", "Workloads that hold resources."),
 )
 

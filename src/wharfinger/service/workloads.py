@@ -139,6 +139,8 @@ class WorkloadModel(ApiModel):
     ended_at: Timestamp | None
     handle: str = Field(description="How to find it on the engine, e.g. `pid 4711`.")
     labels: dict[str, str]
+    owner: str = Field(description="Who handed it in; may be empty.")
+    offer: str = Field(description="The engine's handle of it, where it was handed in; or empty.")
 
 
 class UsageModel(ApiModel):

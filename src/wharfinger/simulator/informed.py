@@ -207,6 +207,7 @@ class OneAServer:
         self._placement = placement
         self.name = f"{ONE_A_SERVER}+{placement.name}"
         self.settings: Any = placement.settings
+        self.keeps_scale = getattr(placement, "keeps_scale", False)
 
     def place(self, request: Request, view: View) -> PlacementVerdict:
         """As the placement does, where nobody runs."""

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from wharfinger.errors import InvalidInput
+from wharfinger.model.view import Resize
 from wharfinger.simulator.scenario.setup import EngineAbility
 
 TRUE_PLATFORMS, TRUE_SCORES = "true-platforms", "true-scores"
@@ -32,8 +33,8 @@ NO_RESIZE, RESIZE, NO_SUSPEND = "no-resize", "resize", "no-suspend"
 ENGINE_WORDS: dict[str, dict[str, Any]] = {
     WHOLE_CPUS: {"fractional_cpu": False},
     FRACTIONAL_CPUS: {"fractional_cpu": True},
-    NO_RESIZE: {"resize": False},
-    RESIZE: {"resize": True},
+    NO_RESIZE: {"resize": Resize.NONE},
+    RESIZE: {"resize": Resize.ANY},
     NO_SUSPEND: {"suspend": False},
 }
 """What each sets of an ``EngineAbility``."""

@@ -33,6 +33,7 @@ from wharfinger.model.profile import Estimate
 from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.runtime.replay import Replay, replay
 from wharfinger.simulator.cluster.cluster import SimulatedCluster
+from wharfinger.simulator.cluster.others import ForeignJobs
 from wharfinger.simulator.cluster.provisioner import SimulatedProvisioner
 from wharfinger.simulator.cluster.runs import State
 from wharfinger.simulator.engine import SimulatedEngine
@@ -217,6 +218,7 @@ class TimedPlacement:
         self._placement = placement
         self.name = placement.name
         self.settings: Any = placement.settings
+        self.keeps_scale = getattr(placement, "keeps_scale", False)
         self.seconds: list[float] = []
         self.asked_for: list[str] = []
 
@@ -245,6 +247,7 @@ class Simulation:
     Attributes:
         driver: Its core, log and ports; another core may take its place.
         deciders: Answer questions in place of the policy, by name.
+        others: Jobs of others on the same servers.
     """
 
     def __init__(self, setup: Setup, spec: RunSpec) -> None:
@@ -263,6 +266,7 @@ class Simulation:
             costs=setup.costs,
             faults=setup.faults,
             measuring=setup.measuring,
+            evictions=setup.evictions,
             capabilities=Capabilities(
                 max_servers_per_workload=setup.max_servers,
                 fractional_cpu=setup.engine.fractional_cpu,
@@ -284,6 +288,7 @@ class Simulation:
         self.loop = self.cluster.loop
         self.engine = SimulatedEngine(self.cluster)
         self._requests: deque[ev.Report | ev.ClientRequest] = deque()
+        self.others = ForeignJobs(self.cluster, setup.others)
         self.provisioner = SimulatedProvisioner(self.cluster, setup, self._requests.append)
         self.deciders: dict[str, Decider] = {}
         ports: dict[Port, Perform] = {
@@ -330,6 +335,7 @@ class Simulation:
         )
         self.pump()
         self._expect_arrival()
+        self.others.begin()
         for outage in self.setup.faults.outages:
             self.loop.schedule(outage.at_seconds, self._fail, outage, OUTAGES)
 

@@ -17,10 +17,11 @@ from wharfinger.core.pipeline import Core, Mode, Step
 from wharfinger.core.seams.adaptation import (
     AdaptationPolicy,
     Migrate,
+    PreemptFor,
+    Reallocate,
     Reclassify,
     Remedy,
     Residents,
-    Resize,
     Resume,
     Suspend,
 )
@@ -45,12 +46,14 @@ _CARRIED_OUT = (
     ev.WorkloadSuspended,
     ev.WorkloadResumed,
     ev.WorkloadMigrated,
+    ev.WorkloadPreempted,
 )
 _ALLOWED: dict[type, frozenset[Phase]] = {
-    Resize: frozenset({Phase.RUNNING}),
+    Reallocate: frozenset({Phase.RUNNING}),
     Suspend: frozenset({Phase.RUNNING}),
     Resume: frozenset({Phase.SUSPENDED}),
     Migrate: frozenset({Phase.RUNNING, Phase.SUSPENDED}),
+    PreemptFor: frozenset({Phase.RUNNING}),
     Reclassify: frozenset({Phase.RUNNING, Phase.ADJUSTING}),
 }
 """Phases in which a remedy can be carried out."""

@@ -39,8 +39,10 @@ from wharfinger.core import events as ev
 from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Quantity
+from wharfinger.model.view import Resize
 from wharfinger.model.workload import Run, Target
 from wharfinger.testing.engine_eviction import EVICTION_CHECKS
+from wharfinger.testing.engine_offers import OFFER_CHECKS
 from wharfinger.testing.engine_profiling import PROFILING_CHECKS
 from wharfinger.testing.engine_servers import SERVER_CHECKS, check_server
 from wharfinger.testing.harness import ENDS, EngineCheck, EngineHarness, EngineTrial, expect
@@ -313,15 +315,21 @@ def what_runs_is_not_forgotten(trial: EngineTrial) -> None:
 
 @_engine_check
 def an_allocation_is_resized_in_place(trial: EngineTrial) -> None:
-    """Where the engine can; else it says so, and the program goes on in any case."""
+    """Where the engine can; else it says so, and the program goes on in any case.
+
+    One that resizes within the allocation gives back and takes again, and refuses more.
+    """
     start = trial.action("k", trial.programs.lasting("k"))
-    trial.perform(start)
+    able, server = trial.engine.capabilities.resize, start.placements[0].server
+    less, more = ((Placement(server, Allocation(1000 * n, (64 * n) << 20)),) for n in (1, 2))
+    within = able is Resize.WITHIN_ALLOCATION
+    trial.perform(replace(start, placements=more) if within else start)
     trial.wait_for(ev.WorkloadStarted, "k")
-    wanted = (Placement(start.placements[0].server, Allocation(2000, 128 << 20)),)
-    for _ in range(2):
+    beyond = (Placement(server, Allocation(3000, 128 << 20)),)
+    for wanted in (less, more, beyond) if within else (more, more):
         trial.forget_reports()
         trial.perform(act.ResizeAllocation("k", wanted))
-        if trial.engine.capabilities.resize:
+        if able and wanted is not beyond:
             resized = trial.wait_for(ev.AllocationResized, "k")
             expect(resized.placements == wanted, f"{wanted} asked for, got {resized}")
         else:
@@ -333,8 +341,10 @@ def an_allocation_is_resized_in_place(trial: EngineTrial) -> None:
 def a_workload_joins_and_leaves_servers(trial: EngineTrial) -> None:
     """Where the engine can spread one: at its start, and as it runs; it goes on where it stays."""
     able = trial.engine.capabilities
-    if len(trial.servers) < 2 or able.max_servers_per_workload < 2 or not able.resize:
+    if len(trial.servers) < 2 or able.max_servers_per_workload < 2:
         trial.skip("no second server here, or no workload may be on two")
+    if able.resize is not Resize.ANY:
+        trial.skip("this engine puts nothing that runs on other servers")
     first = trial.action("k", trial.programs.lasting("k"))
     second = trial.action("l", trial.programs.lasting("l"), trial.servers[1])
     both = (*first.placements, *second.placements)
@@ -726,5 +736,5 @@ def the_descriptor_tells_of_news_and_of_nothing_else(trial: EngineTrial) -> None
     raise AssertionError("still readable when everything has been reported")
 
 
-for _check in (*PROFILING_CHECKS, *SERVER_CHECKS, *EVICTION_CHECKS):
+for _check in (*PROFILING_CHECKS, *SERVER_CHECKS, *EVICTION_CHECKS, *OFFER_CHECKS):
     _engine_check(_check)

@@ -27,11 +27,14 @@ from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
 # An answer to an action; told late and twice it could be taken for a later action's answer. So a
-# loss could be taken for one of what has taken its place since.
+# loss could be taken for one of what has taken its place since, and an offer for another one after
+# it was withdrawn.
 _ANSWERS = (
     ev.AllocationResized,
     ev.ResizeFailed,
     ev.PlacementsLost,
+    ev.WorkloadOffered,
+    ev.OfferWithdrawn,
     ev.ProfilingFinished,
     ev.ProfilingFailed,
 )

@@ -332,6 +332,8 @@ class EngineHarness:
             of memory from now on; ``None`` where a test can't make that happen.
         evict: Makes what runs the engine take a start off, from outside; ``None`` where a test
             can't make that happen.
+        offer: Hands a workload in to the engine, to be held; answers with its handle.
+        withdraw: Takes what was offered under a handle back.
         lose_server: Takes a start that runs on several servers off this one of them; so with it.
     """
 
@@ -344,6 +346,8 @@ class EngineHarness:
     occupy: Callable[[Engine, int, int], None] | None = None
     evict: Callable[[str], None] | None = None
     lose_server: Callable[[str, str], None] | None = None
+    offer: Callable[[Workload], str] | None = None
+    withdraw: Callable[[str], None] | None = None
 
     @property
     def state(self) -> Path:

@@ -10,6 +10,7 @@ They ask many questions of made-up clusters, the same ones on every machine. In 
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import add
 from random import Random
 from typing import Any, TypeVar
 
@@ -48,7 +49,8 @@ from wharfinger.model.pairs import ANY_PLATFORM, PairProfile
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
 from wharfinger.model.queue_accounts import QueueAccount
-from wharfinger.model.view import Capabilities, Request, View
+from wharfinger.model.requirements import Requirement
+from wharfinger.model.view import Capabilities, OffTarget, Request, Resize, View
 from wharfinger.model.workload import Reservation, Run, Scale, Target, Workload, WorkloadType
 from wharfinger.testing.harness import Expecting, expect
 
@@ -57,6 +59,14 @@ _N = TypeVar("_N", bound=np.generic)
 _SOURCES = tuple(SharedResource)
 _MEBIBYTE = 1024**2
 PLATFORMS = ("slow", "usual", "fast")
+ABLE = tuple(
+    Capabilities(most, fractional_cpu=fractional, resize=resize, suspend=suspend)
+    for most in (1, 3, 8)
+    for fractional in (True, False)
+    for resize in Resize
+    for suspend in (True, False)
+)
+"""What engines can do: every combination of what placements plan by."""
 _SERVER_COUNTS = (0, 1, 1, 2, 3, 8, 30, 100)
 
 
@@ -92,11 +102,30 @@ def questions(rounds: int = 200) -> Iterator[Question]:
     for seed in range(rounds):
         random = Random(seed)
         view = make_view(random, _SERVER_COUNTS[seed % len(_SERVER_COUNTS)])
-        yield Question(seed, view, make_request(random, view))
+        # Every combination, with clusters of every size.
+        able = ABLE[(seed + seed // len(ABLE)) % len(ABLE)]
+        asked = Question(seed, replace(view, capabilities=able), make_request(random, view))
+        yield _with_requires(random, asked)
+
+
+def _with_requires(random: Random, question: Question) -> Question:
+    """The same, or with labels that only some of the servers have, as the core asks then."""
+    view, request = question.view, question.request
+    if random.random() < 0.7:
+        return question
+    share = random.choice((0.0, 0.5, 0.9))
+    allowed = np.array([random.random() < share for _ in view.names], dtype=np.uint8)
+    workload = replace(request.workload, requires=(Requirement("disk", ("ssd",)),))
+    narrowed = replace(view, accepting=_frozen(view.accepting * allowed))
+    asked = replace(request, workload=workload, allowed=_frozen(allowed))
+    return Question(question.seed, narrowed, asked)
 
 
 def make_view(random: Random, count: int) -> View:
-    """A cluster of this many servers, some of them closed, full, or without any capacity."""
+    """A cluster of this many servers, some of them closed, full, or without any capacity.
+
+    Others hold something on some of them, also more than there is.
+    """
     cpu = [random.choice((0, 500, 1000, 4000, 16_000)) for _ in range(count)]
     memory = [random.choice((0, 64, 1024, 16_384)) * _MEBIBYTE for _ in range(count)]
     full = random.choice((0.0, 0.5, 0.95, 1.0))
@@ -106,12 +135,17 @@ def make_view(random: Random, count: int) -> View:
     for row in range(count):
         residents = make_residents(random, random.choice((0, 0, 1, 3)))
         contention.put(row, PLATFORMS[platform[row]], residents)
+    others = [random.choice((0.0, 0.0, 0.0, 0.5, 1.5)) for _ in range(count)]
+    cpu_others = [round(share * amount) for share, amount in zip(others, cpu, strict=True)]
+    memory_others = [round(share * amount) for share, amount in zip(others, memory, strict=True)]
+    cpu_own = [_part(random, amount, full) for amount in cpu]
+    memory_own = [_part(random, amount, full) for amount in memory]
     return View(
         names=tuple(f"server{row}" for row in range(count)),
         cpu_capacity=_column(cpu),
-        cpu_allocated=_column([_part(random, amount, full) for amount in cpu]),
+        cpu_allocated=_column([*map(add, cpu_own, cpu_others)]),
         memory_capacity=_column(memory),
-        memory_allocated=_column([_part(random, amount, full) for amount in memory]),
+        memory_allocated=_column([*map(add, memory_own, memory_others)]),
         accepting=_frozen(np.array(accepting, dtype=np.uint8)),
         residents=_column([random.randrange(5) for _ in range(count)]),
         copies=_column([random.randrange(2) for _ in range(count)]),
@@ -121,9 +155,11 @@ def make_view(random: Random, count: int) -> View:
         capabilities=Capabilities(
             max_servers_per_workload=random.choice((1, 1, 3, 8)),
             fractional_cpu=random.random() < 0.8,
-            resize=random.random() < 0.8,
         ),
         contention=contention,
+        cpu_others=_column(cpu_others),
+        memory_others=_column(memory_others),
+        labels=lambda _label: {"hdd": count} if count else {},
     )
 
 
@@ -167,7 +203,11 @@ def make_request(random: Random, view: View) -> Request:
 def _drawn_classification(random: Random) -> Classification:
     """Some curve that rises with CPU, and some scores."""
     columns = (100, 500, 1000, 4000)
-    level, slope, spread = random.uniform(0.01, 1), random.uniform(0, 1.2), random.choice((0, 0.3))
+    level, slope, spread = (
+        random.uniform(0.01, 1),
+        random.uniform(0, 1.2),
+        random.choice((0.0, 0.3)),
+    )
     curve = Curve(columns, tuple(Estimate(level * c**slope, spread) for c in columns))
     return Classification(
         "drawn",
@@ -201,9 +241,11 @@ def _pairs(random: Random) -> dict[str, PairProfile]:
 def check_policy(policy: PlacementPolicy, *, rounds: int = 200) -> None:
     """Hold a policy to what the core relies on.
 
-    * It places only on servers that accept work, did not fail to start this one, and have room;
-      each once, and on no more than the engine and the workload allow.
-    * A resize keeps to that on servers that are joined, and moves nothing: one server stays.
+    * It places only on servers that accept work, meet what the workload requires of labels, did
+      not fail to start it, and have room beside what others hold; each once, and on no more than
+      the engine and the workload allow.
+    * A resize keeps to that on servers that are joined, and moves nothing: one server stays. Where
+      the engine resizes within the allocation, all do, with no more than at the start.
     * It refuses only with a reason, a message, and what would change it; where it says that a
       workload waits for some servers alone, room on others changes nothing.
     * Its decision has at most ``CANDIDATES_KEPT`` candidates, the scored ones first and best first.
@@ -264,6 +306,9 @@ def _check_places(
         if server not in held:
             question.expect(bool(view.accepting[row]), f"{server} takes no work")
             question.expect(row not in question.request.excluded, f"{server} is excluded")
+            allowed = question.request.allowed
+            is_allowed = allowed is None or bool(allowed[row])
+            question.expect(is_allowed, f"{server} has not the labels that it requires")
         _check_room(question, row, placement.allocation, held.get(server, Allocation(0, 0)))
 
 
@@ -292,19 +337,47 @@ def _check_resize(policy: PlacementPolicy, question: Question, before: View) -> 
         return
     count = random.randint(1, min(len(rows), view.capabilities.max_servers_per_workload))
     held = tuple(_held(view, row) for row in random.sample(rows, count))
-    for load in (None, 0.0, 0.5, 0.9, 1.2):
-        request = replace(question.request, load=load)
+    granted = tuple(_granted(placement, random) for placement in held)
+    plain = replace(question.request, granted=granted)
+    asked = [replace(plain, load=load) for load in (None, 0.0, 0.5, 0.9, 1.2)]
+    if all(placement.allocation.cpu_millicpus for placement in held):
+        asked += [replace(plain, off_target=off) for off in _OFF]
+    asked.append(replace(plain, lost=(replace(held[0], server="gone"),)))
+    for request in asked:
         answer = policy.resize(request, held, view)
         again = policy.resize(request, held, before)
         question.expect(answer == again, "asked again, the resize is otherwise")
         if answer is not None:
-            _check_resized(policy, question, held, answer)
+            _check_resized(policy, replace(question, request=request), held, answer)
 
 
 def _held(view: View, row: int) -> Placement:
-    cpu, memory = int(view.cpu_allocated[row]) // 2, int(view.memory_allocated[row]) // 2 + 1
+    own_cpu, own_memory = view.cpu_allocated[row], view.memory_allocated[row]
+    if view.cpu_others is not None and view.memory_others is not None:
+        own_cpu, own_memory = own_cpu - view.cpu_others[row], own_memory - view.memory_others[row]
+    cpu, memory = int(own_cpu) // 2, int(own_memory) // 2 + 1
     step = 1 if view.capabilities.fractional_cpu else 1000
     return Placement(view.names[row], Allocation(cpu // step * step, memory))
+
+
+_OFF = tuple(
+    OffTarget(normalized, 30.0, used, offered_per_second=offered)
+    for normalized in (0.3, 0.8, 1.6)
+    for used in (None, 100.0)
+    for offered in (None, 40.0)
+)
+"""Ways in which what runs is off its target; what it uses is more than anything holds."""
+
+
+def _granted(held: Placement, random: Random) -> Placement:
+    """What it had at its start: as much as it holds, or more."""
+    times, allocation = random.choice((1, 1, 2)), held.allocation
+    more = replace(
+        allocation,
+        cpu_millicpus=allocation.cpu_millicpus * times,
+        memory_bytes=allocation.memory_bytes * times,
+    )
+    return replace(held, allocation=more)
 
 
 def _check_resized(
@@ -315,11 +388,28 @@ def _check_resized(
     _check_decision(answer.decision, policy.name, resized, accepted=accepted)
     if not isinstance(answer, Place):
         return
-    question.expect(question.view.capabilities.resize, "this engine can't resize")
+    question.expect(bool(question.view.capabilities.resize), "this engine can't resize")
     now = {placement.server: placement.allocation for placement in held}
+    if question.view.capabilities.resize is Resize.WITHIN_ALLOCATION:
+        _check_within(question, held, answer.placements)
     stays = any(placement.server in now for placement in answer.placements)
     question.expect(stays, f"it is moved from {now} to {answer.placements}")
     _check_places(question, answer.placements, now)
+
+
+def _check_within(
+    question: Question, held: tuple[Placement, ...], placements: tuple[Placement, ...]
+) -> None:
+    servers = {placement.server for placement in placements}
+    stays = servers == {placement.server for placement in held}
+    question.expect(stays, f"within its allocation it goes from {held} to {placements}")
+    granted = {placement.server: placement.allocation for placement in question.request.granted}
+    for placement in placements:
+        given, most = placement.allocation, granted[placement.server]
+        within = (
+            given.cpu_millicpus <= most.cpu_millicpus and given.memory_bytes <= most.memory_bytes
+        )
+        question.expect(within, f"it started with {most}, and gets {given}")
 
 
 def _check_decision(
@@ -357,7 +447,8 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
     """
     queues = admission.queues
     expect(bool(queues) and len(set(queues)) == len(queues), f"queues are {queues}")
-    expect(not admission.blocks(ReasonCode.TOO_LARGE), "one that is too large holds all others up")
+    for never in (ReasonCode.TOO_LARGE, ReasonCode.NOT_ALLOWED):
+        expect(not admission.blocks(never), f"one that is {never} holds all others up")
     expect(not admission.blocks(ReasonCode.OK), "one that has its place holds others up")
     for question in questions(rounds):
         random = Random(question.seed)
@@ -515,6 +606,8 @@ _COLUMNS = (
     "residents",
     "copies",
     "unsettled",
+    "cpu_others",
+    "memory_others",
 )
 
 

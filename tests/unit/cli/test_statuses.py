@@ -78,10 +78,17 @@ def test_a_servers_status_says_whether_it_takes_work():
     assert server_status(cordoned | {"draining": True, "workloads": 0}) == "drained"
     whole = {
         **cordoned, "name": "s", "platform": "p", "zone": "", "cpus": 1, "cpus_allocated": 0,
+        "cpus_others": 0, "memory_others_bytes": 0, "labels": {"gpu": "a100"},
         "memory_bytes": 1, "memory_allocated_bytes": 0, "copies": 0, "conditions": [],
         "pressure": [], "residents": [],
     }  # fmt: skip
-    assert "Cordoned:   yes: new disk" in describe_server(whole)
+    told = describe_server(whole)
+    assert "Cordoned:   yes: new disk" in told
+    assert "Labels:     gpu=a100" in told
+    assert "CPUs:       0 of 1 allocated\n" in told
+    shared = describe_server(whole | {"cpus_others": 0.5, "memory_others_bytes": 2**20})
+    assert "CPUs:       0 of 1 allocated, others hold 0.5\n" in shared
+    assert "others hold 1Mi" in shared
 
 
 def test_earlier_runs_are_told_one_a_line():
@@ -106,7 +113,7 @@ def test_what_only_time_changes_is_no_change():
     server = {
         "name": "s", "platform": "p", "cpus": 1, "cpus_allocated": 0, "memory_bytes": 1,
         "memory_allocated_bytes": 0, "workloads": 0, "accepting": True, "unsettled": False,
-        "conditions": [], **FREE,
+        "cpus_others": 2, "memory_others_bytes": 0, "conditions": [], **FREE,
     }  # fmt: skip
     state = state_of("servers")
     assert state(server) != state(server | {"workloads": 1})

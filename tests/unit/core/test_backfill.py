@@ -8,7 +8,8 @@ from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.model.decisions import ReasonCode
-from wharfinger.model.workload import Restart, RestartPolicy, Workload, WorkloadType
+from wharfinger.model.view import Capabilities
+from wharfinger.model.workload import Restart, RestartPolicy, Scale, Workload, WorkloadType
 
 
 def _lasting(name: str, millicpus: int, seconds: float | None, memory_mib: int = 256) -> Workload:
@@ -20,7 +21,7 @@ def _submit(cluster: Cluster, *workloads: Workload) -> None:
         cluster.tell(ev.WorkloadSubmitted(each))
 
 
-def _cluster(*servers: str, policy: str = "least-loaded", **settings: int) -> Cluster:
+def _cluster(*servers: str, policy: str = "least-loaded", **settings) -> Cluster:
     cluster = Cluster(policy, **settings)
     cluster.tell(*(ev.ServerReported(server(name)) for name in servers))
     cluster.sync()
@@ -187,3 +188,59 @@ def test_a_head_starts_by_what_is_known_of_the_others_now() -> None:
     assert starts_in() == 0
     cluster.now = 56.0  # by more than a tenth of its time: nobody knows
     assert starts_in() is None
+
+
+# --- a head that needs several servers -----------------------------------------------------------
+
+
+def _on_two(name: str, millicpus: int, seconds: float | None = None) -> Workload:
+    return replace(_lasting(name, millicpus, seconds), scale=Scale(2))
+
+
+def _several(*servers: str) -> Cluster:
+    able = Capabilities(max_servers_per_workload=8)
+    return _cluster(*servers, policy="backfill", able=able)
+
+
+def test_a_head_on_two_servers_starts_when_both_have_room() -> None:
+    cluster = _several("s", "t", "u")
+    _submit(cluster, _lasting("a", 1500, 100), _lasting("b", 1500, 50), _lasting("c", 1500, 300))
+    running(cluster, "a", "b", "c")
+    _submit(cluster, _on_two("head", 2000))
+    head = cluster.record("head").decisions[-1].decision
+    assert head.reason is ReasonCode.NO_ROOM
+    assert head.numbers["expected_start_seconds"] == 100
+    assert "expected to start on t and 1 more in 100 s" in head.message
+
+
+def test_nothing_that_holds_one_of_its_servers_longer_goes_ahead_of_it() -> None:
+    cluster = _several("s", "t")
+    _submit(cluster, _lasting("a", 1500, 100), _lasting("b", 1500, 50))
+    running(cluster, "a", "b")
+    _submit(cluster, _on_two("head", 2000))
+    _submit(cluster, _on_two("wide", 500, 101), _lasting("long", 500, 101))
+    assert cluster.record("wide").deferral is ReasonCode.BEHIND_OTHERS
+    assert cluster.record("long").deferral is ReasonCode.BEHIND_OTHERS
+    _submit(cluster, _on_two("short", 500, 100))
+    assert cluster.record("short").phase is Phase.PLACED
+    cluster.check_books()
+
+
+def test_what_leaves_room_on_both_or_goes_elsewhere_is_placed_ahead() -> None:
+    cluster = _several("s", "t", "u")
+    _submit(cluster, _lasting("a", 1500, 100), _lasting("b", 1500, 50), _lasting("c", 1500, None))
+    running(cluster, "a", "b", "c")
+    _submit(cluster, _on_two("head", 1800), _lasting("beside", 200, None))
+    assert cluster.record("beside").placements[0].server == "s"
+    _submit(cluster, _lasting("elsewhere", 400, None))
+    assert cluster.record("elsewhere").placements[0].server == "u"
+
+
+def test_where_no_end_is_known_as_many_servers_as_it_needs_are_kept() -> None:
+    cluster = _several("s", "t", "u")
+    _submit(cluster, workload("a", 1000), workload("b", 1200), workload("c", 1400))
+    running(cluster, "a", "b", "c")
+    _submit(cluster, _on_two("head", 2000), workload("small", 500))
+    assert cluster.record("small").placements[0].server == "u"
+    _submit(cluster, workload("late", 500))
+    assert "s and 1 more are kept free for it" in cluster.record("late").message

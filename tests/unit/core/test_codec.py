@@ -1,5 +1,6 @@
 """What goes into the log comes out of it the same."""
 
+from dataclasses import replace
 from typing import get_args
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.support.cluster import PLATFORM, Cluster, running, server, workload
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, decode_state, encode_event, encode_state
+from wharfinger.core.state import ManagerState
 from wharfinger.core.tracking import Observation, ProbeCause, TargetTracking, Tracked
 from wharfinger.errors import NewerState, StoreDamaged
 from wharfinger.model.allocation import Allocation, Placement
@@ -27,7 +29,7 @@ from wharfinger.model.profile import (
     ProfilingPlan,
     SettingEntry,
 )
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, Resize, WorkloadLimits
 from wharfinger.model.workload import (
     HttpMeasure,
     LatencyBound,
@@ -91,6 +93,9 @@ SERVER = Server(
     "z",
     False,
     (Condition(ConditionKind.NO_CPU_QUOTA, "no cpu controller"),),
+    500,
+    2**20,
+    {"gpu": "a100"},
 )
 SETTING = Setting("fast", Configuration(1000, 2**30, parameters=(("heap", "1Gi"),)), 2)
 PROFILING = ProfilingPlan(
@@ -134,12 +139,15 @@ CLASSIFICATION = Classification(
 
 EXAMPLES: tuple[ev.Event, ...] = (
     ev.ServerReported(SERVER),
+    ev.ServersReported((SERVER, replace(SERVER, name="t", accepting=True))),
     ev.ServerLeft("s", "unplugged"),
     ev.EngineSynced(("k",), ("s",)),
     ev.StartAccepted("k"),
     ev.WorkloadStarted("k", "pid 1", 1.5),
     ev.StartFailed("k", "busy", True),
     ev.WorkloadFinished("k", None, 9, "killed", 0.25, 2.5),
+    ev.WorkloadOffered(EVERYTHING, "job 7", WorkloadLimits(Resize.NONE, max_servers=2)),
+    ev.OfferWithdrawn("w", "cancelled"),
     ev.WorkloadEvicted("k", "node-failure: n3 is down"),
     ev.PlacementsLost("k", PLACES[:1], "node-failure"),
     ev.WorkloadVanished("k", "gone"),
@@ -167,7 +175,7 @@ EXAMPLES: tuple[ev.Event, ...] = (
         "p",
         "a",
         "e",
-        Capabilities(8, False, False, False, False),
+        Capabilities(8, False, Resize.WITHIN_ALLOCATION, False, False),
         {"core": {"keep_ended": 3}, "placement": {"name": "p", "sizing": {"confidence": 0.9}}},
     ),
     ev.HistoryLost("the disk forgot"),
@@ -283,3 +291,30 @@ def test_what_is_no_event_is_damage(kind: str, payload: bytes) -> None:
 def test_what_is_no_state_is_damage(payload: bytes) -> None:
     with pytest.raises(StoreDamaged, match="snapshot"):
         decode_state(payload)
+
+
+@pytest.mark.parametrize(("logged", "read"), [(True, Resize.ANY), (False, Resize.NONE)])
+def test_what_an_engine_could_resize_is_read_as_it_was_written_before(
+    logged: bool, read: Resize
+) -> None:
+    started = next(event for event in EXAMPLES if isinstance(event, ev.ManagerStarted))
+    now, then = b'"resize":"within-allocation"', f'"resize":{str(logged).lower()}'.encode()
+    kind, payload = encode_event(started)
+    before = payload.replace(now, then)
+    assert before != payload
+    assert decode_event(kind, before).capabilities.resize is read
+    state = ManagerState(capabilities=started.capabilities)
+    payload = encode_state(state)
+    before = payload.replace(now, then)
+    assert before != payload
+    assert decode_state(before).capabilities.resize is read
+
+
+def test_the_lesser_of_what_an_engine_and_a_workload_allow() -> None:
+    able = Capabilities(4)
+    assert able.within(None) is able
+    rigid = able.within(WorkloadLimits(Resize.WITHIN_ALLOCATION, suspend=False, max_servers=8))
+    assert (rigid.resize, rigid.suspend) == (Resize.WITHIN_ALLOCATION, False)
+    assert rigid.max_servers_per_workload == 4
+    assert rigid.within(WorkloadLimits(Resize.ANY, max_servers=1)).max_servers_per_workload == 1
+    assert Capabilities(resize=Resize.NONE).within(WorkloadLimits()).resize is Resize.NONE

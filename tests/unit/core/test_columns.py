@@ -7,7 +7,7 @@ import pytest
 from tests.support.cluster import server
 from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, Resize
 
 
 def _view(columns: ServerTable):
@@ -57,7 +57,7 @@ def test_a_view_is_made_anew_only_for_what_it_does_not_share() -> None:
     assert before.cpu_allocated.tolist() == [500, 0]
     columns.put(server("c"))
     assert columns.view(able).cpu_allocated.tolist() == [500, 0, 0]
-    assert columns.view(Capabilities(resize=False)).capabilities.resize is False
+    assert columns.view(Capabilities(resize=Resize.NONE)).capabilities.resize is Resize.NONE
 
 
 def test_the_load_index_follows_all_that_happens_to_a_server() -> None:

@@ -15,7 +15,7 @@ from wharfinger.core.seams.verdicts import Preempt
 from wharfinger.core.state import AdjustmentKind
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
-from wharfinger.model.view import Capabilities, Request, View
+from wharfinger.model.view import Capabilities, Request, Resize, View
 from wharfinger.model.workload import Restart, RestartPolicy, Scale, Workload, WorkloadType
 from wharfinger.policies.registry import POLICIES, Bundle, Part
 
@@ -457,7 +457,7 @@ def test_without_room_elsewhere_it_waits_for_some_and_says_so() -> None:
 
 def test_engines_that_cannot_add_a_server_are_not_asked_to() -> None:
     cluster = spread_out()
-    cluster.able = replace(SPREADS, resize=False)
+    cluster.able = replace(SPREADS, resize=Resize.NONE)
     cluster.start()
     cluster.sync()
     assert not lose(cluster, "b")

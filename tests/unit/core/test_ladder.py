@@ -26,7 +26,7 @@ from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.profile import quantile
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, Resize
 from wharfinger.model.workload import Target, Workload
 
 # --- room ----------------------------------------------------------------------------------------
@@ -386,7 +386,7 @@ def test_a_server_takes_no_new_work_while_a_resident_is_off_for_a_minute_at_most
 
 
 def test_one_that_misses_for_ever_closes_its_server_for_a_minute() -> None:
-    cluster = made("quasar", 2, able=Capabilities(resize=False))
+    cluster = made("quasar", 2, able=Capabilities(resize=Resize.NONE))
     start(cluster, wants(millicpus=1000))
     measure(cluster, 1, w=80)
     cluster.tell(ev.WorkloadSubmitted(workload("new", 100)))
@@ -451,7 +451,7 @@ def test_a_clock_that_is_set_back_keeps_nobody_suspended() -> None:
 
 def predicted_at(rate: float, low: float) -> Cluster:
     """w runs on a, and so much of its target, 100, is predicted."""
-    cluster = made("quasar", 4, able=Capabilities(resize=False, fractional_cpu=False))
+    cluster = made("quasar", 4, able=Capabilities(resize=Resize.NONE, fractional_cpu=False))
     cluster.tell(ev.WorkloadSubmitted(labelled(wants(millicpus=1000))))
     std = log(rate / low) / quantile(0.8)
     classified(cluster, "w", (1000, rate), (2000, rate), std=std)

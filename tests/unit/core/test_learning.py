@@ -30,7 +30,7 @@ from wharfinger.model.profile import (
     Measurements,
     SettingEntry,
 )
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, Resize
 from wharfinger.model.workload import Profile, ProfileMode, Target
 from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.slack import TargetSettings
@@ -129,7 +129,7 @@ def test_a_live_profile_from_nothing_comes_to_two_allocations() -> None:
 @pytest.mark.parametrize(
     ("change", "able"),
     [
-        ({}, {"resize": False}),
+        ({}, {"resize": Resize.NONE}),
         ({"profile": Profile(ProfileMode.NONE)}, {}),
         ({"tolerance": 0.0}, {}),
     ],

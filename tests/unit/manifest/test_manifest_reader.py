@@ -116,7 +116,10 @@ class TestRefusals:
             ("true: x", "f:1: key 'true' is not text; put it in quotes"),
             ("? [a]\n: x", "f:1: key a list is not text; put it in quotes"),
             ("a: !!python/object:os.x {}", "tag '!!python/object:os.x' is not allowed; remove it"),
-            ("a: !local x", "tag '!local' is not allowed; remove it"),
+            (
+                "a: !local x",
+                "tag '!local' is not allowed; remove it, or quote the text",
+            ),
             ("a: !!set {b}", "tag '!!set' is not allowed; remove it"),
             ("a: !!int x", "'x' is not of the kind that its tag !!int says; remove the tag"),
             ("%YAML 1.1\n---\na: b", "%YAML 1.1 is not supported"),

@@ -280,7 +280,7 @@ def test_every_field_is_described_and_its_examples_and_default_are_valid():
             ]
             for example in examples:
                 jsonschema.validate(example, part, jsonschema.Draft202012Validator)
-    assert len(seen) == 76
+    assert len(seen) == 77
 
 
 def test_it_can_be_printed_as_json():

@@ -31,7 +31,6 @@ def batch(spec="priority: 0", command="[sh]"):
 @pytest.mark.parametrize(
     ("section", "field", "value", "says"),
     [
-        ("scale", "stateful", "true", "moves a stateful workload like any other"),
         ("cost", "maxPerHour", "4.5", "keeps no bound on cost"),
     ],
 )
@@ -44,7 +43,7 @@ def test_what_has_no_effect_yet_is_kept_with_a_warning(section, field, value, sa
 
 
 def test_the_defaults_of_what_has_no_effect_are_no_warning():
-    assert batch("scale: {gang: true, spread: zone, stateful: false, maxServers: 4}") == []
+    assert batch("scale: {gang: true, spread: zone, stateful: true, maxServers: 4}") == []
 
 
 def test_a_target_that_nothing_measures_is_told():
@@ -137,8 +136,8 @@ def test_a_job_that_never_completes_is_told():
 
 
 def test_the_members_of_an_array_share_its_warnings():
-    text = HEAD + "  type: batch\n  array: 1-3\n  run: {command: [x]}\n  scale: {stateful: true}\n"
-    text += "---\n" + text.replace("job", "other").replace("\n  scale: {stateful: true}", "")
+    text = HEAD + "  type: batch\n  array: 1-3\n  run: {command: [x]}\n  cost: {maxPerHour: 1}\n"
+    text += "---\n" + text.replace("job", "other").replace("\n  cost: {maxPerHour: 1}", "")
     workloads, warnings = load_manifests_with_warnings(text, working_directory="/w")
     assert len(workloads) == 6
     assert list(warnings) == ["job-1", "job-2", "job-3"]

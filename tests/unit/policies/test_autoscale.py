@@ -8,7 +8,7 @@ from tests.support.cluster import workload
 from tests.support.views import seen
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Place, ReasonCode, Refuse
-from wharfinger.model.view import Capabilities, Request, View
+from wharfinger.model.view import Capabilities, Request, Resize, View
 from wharfinger.model.workload import Scale, Workload, WorkloadType
 from wharfinger.policies.placement.autoscale import IN, MOST_SERVERS, OUT, Autoscale
 
@@ -84,7 +84,7 @@ def test_never_on_more_than_eight_nor_than_user_and_engine_allow() -> None:
     two = view_of(able=Capabilities(max_servers_per_workload=2))
     assert resized(1.0, on("s0", "s1"), two) is None
     assert resized(1.0, on("s0"), view_of(able=Capabilities())) is None
-    unable = view_of(able=replace(ABLE, resize=False))
+    unable = view_of(able=replace(ABLE, resize=Resize.NONE))
     assert resized(1.0, on("s0"), unable) is resized(0.0, on("s0", "s1"), unable) is None
 
 

@@ -192,7 +192,7 @@ def crowded(neighbor: WorkloadRecord, **given: object) -> SimpleNamespace:
         "placement": SimpleNamespace(place=lambda _request, _view: Place((held,), decision)),
         "slowdown_of": lambda _record: Estimate(0.6, 0.05),
         "neighbors": lambda _record: [neighbor],
-        "view": lambda: SimpleNamespace(row=lambda _server: 0),
+        "view": lambda _workload=None: SimpleNamespace(row=lambda _server: 0),
         "request": lambda record, _now: Request(record.workload, 0.0, None),
     }
     return SimpleNamespace(**{**told, **given})

@@ -22,7 +22,7 @@ from wharfinger.model.decisions import Place, Prediction, ReasonCode, Refuse, Te
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate, quantile
-from wharfinger.model.view import ALL_REASONS, Capabilities, OffTarget, Request, View
+from wharfinger.model.view import ALL_REASONS, Capabilities, OffTarget, Request, Resize, View
 from wharfinger.model.workload import (
     LatencyBound,
     Measure,
@@ -240,6 +240,14 @@ def test_idle_cpu_is_given_for_more_certainty() -> None:
     assert given(place(view_of(4), wants(), known(0.2), **surer)) == ("s0", 1400)
     used = view_of(4, used={"s0": 2100})
     assert given(place(used, wants(), known(0.2), **surer)) == ("s0", 1200)
+
+
+def test_what_can_not_be_corrected_later_is_sized_as_surely_as_with_idle_cpu() -> None:
+    fixed = view_of(4, used={"s0": 2100}, able=Capabilities(resize=False))
+    answer = place(fixed, wants(), known(0.2), idle_confidence=0.95)
+    assert given(answer) == ("s0", 1400)
+    assert "with 95% confidence" in answer.decision.message
+    assert answer.decision.numbers["confidence"] == 0.95
 
 
 def test_contention_does_not_drive_it_to_a_server_where_its_target_is_lost() -> None:
@@ -638,7 +646,7 @@ def test_a_load_that_has_risen_is_sized_for_though_the_cpu_is_idle_as_yet() -> N
 
 
 def test_an_engine_that_cannot_resize_is_not_asked_to() -> None:
-    refusal = resize(OffTarget(0.8, 10, None), 1000, known(), resize=False)
+    refusal = resize(OffTarget(0.8, 10, None), 1000, known(), resize=Resize.NONE)
     assert isinstance(refusal, Refuse)
     assert refusal.decision.reason is ReasonCode.NOT_SUPPORTED
 

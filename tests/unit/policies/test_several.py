@@ -306,3 +306,15 @@ def test_the_decision_says_what_each_server_gives_and_what_the_next_would() -> N
     most = QUASAR.place(asks(700.0, most=2), view)
     assert isinstance(most, Place)
     assert "next_server_pace" not in most.decision.numbers
+
+
+def test_no_resize_on_several_servers_is_planned_where_the_engine_can_not() -> None:
+    able = Capabilities(max_servers_per_workload=8)
+    off = OffTarget(0.8, 60.0, None)
+    for resizes in (True, False):
+        view = seen(8, 8, able=replace(able, resize=resizes))
+        request = replace(asks(150.0), off_target=off)
+        answer = Quasar().resize(request, on(1000, 1000), view)
+        assert isinstance(answer, Place if resizes else Refuse)
+    assert answer.decision.reason is ReasonCode.NOT_SUPPORTED
+    assert answer.decision.would_change

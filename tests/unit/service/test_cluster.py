@@ -3,6 +3,7 @@
 import os
 import re
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,23 @@ def test_servers_show_what_is_given_away(api: Api):
     detail = api.get("/v1/servers/a")
     assert [w["name"] for w in detail["residents"]] == ["w"]
     assert api.call("GET", "/v1/servers/b").status_code == 404
+
+
+def test_what_others_hold_and_labels_are_shown(api: Api):
+    api.submit(manifest("w", cpu="1500m"))
+    labelled = replace(make_server("a"), labels={"gpu": "a100"})
+    api.cluster.change_servers(labelled)
+    api.cluster.occupy("a", 1000, 2**20)
+    api.call("GET", "/healthz")
+    (server,) = api.get("/v1/servers")
+    assert (server["cpus_allocated"], server["cpus_others"]) == (1.5, 1.0)
+    assert (server["memory_allocated_bytes"], server["memory_others_bytes"]) == (64 * 2**20, 2**20)
+    assert server["labels"] == {"gpu": "a100"}
+    reports = [event for event in api.get("/v1/events") if event["kind"] == "ServersReported"]
+    assert [event["message"] for event in reports] == ["a", "a"]
+    text = api.call("GET", "/metrics").text
+    assert 'wharfinger_server_cpu_others_cpus{server="a"} 1.0' in text
+    assert 'wharfinger_server_memory_others_bytes{server="a"} 1.048576e+06' in text
 
 
 def test_a_servers_conditions_are_told_with_their_mend(api: Api):

@@ -1,11 +1,16 @@
 """The Standard Workload Format: headers, unknown values, and jobs larger than a server."""
 
+import gzip
+import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks.synthetic_swf import lines as synthetic_lines
 from wharfinger.errors import InvalidInput
+from wharfinger.simulator.scenario.scenario_files import SHIPPED
 from wharfinger.simulator.scenario.swf import Larger, SwfTrace, fitted, read_swf
 from wharfinger.simulator.scenario.traces import TraceServer, Window
 
@@ -107,3 +112,44 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, text: str, says: str):
 def test_a_missing_file():
     with pytest.raises(InvalidInput, match="name an SWF file"):
         read_swf(SwfTrace("/nowhere/x.swf"))
+
+
+def test_what_users_ask_for_is_expected_and_scaled_with_the_times(tmp_path: Path):
+    told = job(1, 0, 100).split()
+    told[8] = "900"
+    trace = write(tmp_path, " ".join(told) + "\n" + job(2, 5, 50))
+    assert [each.requested_seconds for each in read_swf(trace).jobs] == [900, None]
+    slower = replace(trace, window=Window(time_scale=2.0))
+    assert [each.requested_seconds for each in read_swf(slower).jobs] == [1800, None]
+
+
+def test_a_packed_trace_is_read_as_it_is(tmp_path: Path):
+    plain = read_swf(write(tmp_path, HEADER + JOBS))
+    packed = tmp_path / "trace.swf.gz"
+    packed.write_bytes(gzip.compress((HEADER + JOBS).encode()))
+    assert read_swf(SwfTrace(str(packed), 64 * GIB)) == plain
+
+
+@pytest.mark.parametrize("cut", [lambda data: data[:-20], lambda data: b"no gzip at all" + data])
+def test_a_broken_packed_trace_is_told_in_one_line(tmp_path: Path, cut: Callable[[bytes], bytes]):
+    packed = tmp_path / "trace.swf.gz"
+    packed.write_bytes(cut(gzip.compress((HEADER + JOBS).encode())))
+    with pytest.raises(InvalidInput, match=r"trace\.swf\.gz: broken gzip after line \d+; fetch"):
+        read_swf(SwfTrace(str(packed)))
+
+
+def test_what_is_outside_of_the_window_is_not_kept(tmp_path: Path):
+    lines = (job(number, number, 10) for number in range(50_000))
+    trace = write(tmp_path, HEADER + "".join(lines))
+    tracemalloc.start()
+    found = read_swf(replace(trace, window=Window(100.0, 110.0)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found.jobs) == 10
+    assert found.skipped == {"outside of the window": 49_990}
+    assert peak < 1_000_000
+
+
+def test_the_synthetic_trace_is_what_its_script_prints():
+    shipped = SHIPPED / "slurm-site.swf"
+    assert shipped.read_text().splitlines() == list(synthetic_lines(240, 1))

@@ -13,12 +13,12 @@ from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Estimate, Measurements
-from wharfinger.model.view import OffTarget, Request, View
+from wharfinger.model.view import Capabilities, OffTarget, Request, View
 from wharfinger.model.workload import Workload
 
 
 @dataclass(frozen=True, slots=True)
-class Resize:
+class Reallocate:
     """A running workload gets other allocations."""
 
     name: str
@@ -92,7 +92,9 @@ class RaiseSources:
     placements: tuple[Placement, ...] = ()
 
 
-Remedy = Resize | Unchanged | Suspend | Resume | Migrate | PreemptFor | Reclassify | RaiseSources
+Remedy = (
+    Reallocate | Unchanged | Suspend | Resume | Migrate | PreemptFor | Reclassify | RaiseSources
+)
 
 
 class Residents(Protocol):
@@ -116,6 +118,9 @@ class Residents(Protocol):
 
     def may_adjust(self, record: WorkloadRecord) -> bool:
         """Whether remedies for a workload are carried out, not only recommended or dropped."""
+
+    def able(self, record: WorkloadRecord) -> Capabilities:
+        """What the engine can do with a workload."""
 
     def view(self, workload: Workload | None = None) -> View:
         """The servers as columns of numbers; those that a workload may not go to accept none."""

@@ -24,7 +24,11 @@ class PlacementPolicy(PolicyPart, Protocol):
 
     A class attribute ``follows_targets = True`` says that ``resize`` gives CPU to a workload that
     is off its target; else CPU that nobody reserved follows its use. A property ``profiling``
-    gives its ``ProfilingNeeds``, where they are not the default.
+    gives its ``ProfilingNeeds``, where they are not the default. A class attribute
+    ``keeps_scale = True`` says that ``scale.gang`` and ``scale.spread`` hold on the servers that it
+    names; without it the core refuses several servers to a workload that states one of them.
+
+    No server accepts work in a view but those whose labels the workload's ``requires`` allows.
     """
 
     def place(self, request: Request, view: View) -> PlacementVerdict:

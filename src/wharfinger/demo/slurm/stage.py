@@ -79,8 +79,7 @@ class SlurmStage:
         self, cluster: DemoCluster, seconds: float, needs: Mapping[str, float]
     ) -> Iterator[tuple[str, float, float]]:
         """Each program on a fast node, which has its share whatever the others do."""
-        fast = f"slurm/feature.{FEATURE}fast"
-        yield from measure_alone(cluster, seconds, needs, {fast: "yes"})
+        yield from measure_alone(cluster, seconds, needs, {"slurm/feature.platform": "fast"})
 
     def cpus(self, servers: Sequence[Row]) -> float:
         """What the nodes really are."""

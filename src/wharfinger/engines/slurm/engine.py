@@ -48,7 +48,7 @@ from wharfinger.host.run_dir import output_offset_at, output_times, read_output
 from wharfinger.host.supervisor import signal_named
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Measurements
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, Resize
 from wharfinger.model.workload import Workload
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class SlurmEngine:
         """As Slurm has it: whole CPUs; a supervisor on a shared directory can suspend."""
         return Capabilities(
             fractional_cpu=False,
-            resize=False,
+            resize=Resize.NONE,
             suspend=self._settings.shared_dir is not None,
             memory_limit=False,
             evicts=True,

@@ -4,6 +4,7 @@ A server is as large as its node. What jobs of others hold there, and what Slurm
 beyond their allocations (it gives whole CPUs), is held by others: the rest is what Slurm has left.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -19,8 +20,9 @@ from wharfinger.model.platform import (
 
 PARTITION_LABEL = "slurm/partition"
 FEATURE_LABEL = "slurm/feature."
-"""Before a feature's name; the label's value is ``yes``."""
+"""Before a feature's name; see ``feature_label``."""
 
+_MAX_LABEL = 63
 _SAME_SIZE = 0.95
 _GIBIBYTE = 1 << 30
 _WORKS = frozenset({"idle", "mixed", "allocated", "completing"})
@@ -133,8 +135,19 @@ def _server(node: Node, platform: Platform, own: Held) -> Server:
     )
 
 
+def feature_label(feature: str) -> tuple[str, str]:
+    """The label that stands for a feature, and its value, as manifests may name them.
+
+    >>> feature_label("ssd"), feature_label("platform:fast")
+    (('slurm/feature.ssd', 'yes'), ('slurm/feature.platform', 'fast'))
+    """
+    name, _, value = re.sub("[:=]", "=", feature, count=1).partition("=")
+    plain = re.sub("[^A-Za-z0-9_./-]+", "-", name).strip("-_./") or "unnamed"
+    return f"{FEATURE_LABEL}{plain}"[:_MAX_LABEL].rstrip("-_./"), (value or "yes")[:_MAX_LABEL]
+
+
 def _labels(node: Node) -> dict[str, str]:
-    labels = {f"{FEATURE_LABEL}{feature}": "yes" for feature in node.features}
+    labels = dict(feature_label(feature) for feature in node.features)
     if node.partitions:
-        labels[PARTITION_LABEL] = node.partitions[0]
+        labels[PARTITION_LABEL] = node.partitions[0][:_MAX_LABEL]
     return labels

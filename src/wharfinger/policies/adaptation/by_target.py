@@ -16,10 +16,10 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.seams.adaptation import (
     Migrate,
     PreemptFor,
+    Reallocate,
     Reclassify,
     Remedy,
     Residents,
-    Resize,
     Resume,
     Suspend,
     Unchanged,
@@ -198,7 +198,11 @@ class ByTarget:
         if not cluster.may_adjust(record) or len(record.placements) != 1:
             return False
         here = record.placements[0]
-        short = lacking(here, off, cluster.view())
+        able = cluster.able(record)
+        if not able.resize:
+            return False  # What they give it could not get.
+        most = cluster.request(record, now).most_on(here, able)
+        short = lacking(here, off, cluster.view(), most=most)
         given = 0
         for other in cluster.neighbors(record):
             more = self._can_give(other, now) if given < short else None
@@ -213,7 +217,7 @@ class ByTarget:
                 message = f"{record.name} {violates}lacks room: "
                 message += verdict.decision.message
                 decision = replace(verdict.decision, message=message)
-                yield Resize(other.name, verdict.placements, decision)
+                yield Reallocate(other.name, verdict.placements, decision)
         return given > 0
 
     def _can_give(self, record: WorkloadRecord, now: float) -> OffTarget | None:
@@ -230,7 +234,9 @@ class ByTarget:
             return
         if self._slack.is_limit_reached(cluster.state, now):
             return
-        placements = self._learning.second_allocation(record, cluster.view())
+        placements = self._learning.second_allocation(
+            record, cluster.request(record, now), cluster.view()
+        )
         if placements:
             before, after = record.placements[0].allocation, placements[0].allocation
             message = (
@@ -239,7 +245,7 @@ class ByTarget:
             )
             predicted = _expected(now, record, after.cpu_millicpus, cluster)
             decision = _adapted(cluster.estimates, ReasonCode.OK, message)
-            yield Resize(record.name, placements, replace(decision, predicted=predicted))
+            yield Reallocate(record.name, placements, replace(decision, predicted=predicted))
 
     def _relieve(
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
@@ -278,7 +284,7 @@ class ByTarget:
             f"{off.for_seconds:.0f} s: best-effort {neighbor.name}"
         )
         policy = cluster.placement.name
-        if cluster.state.capabilities.suspend:
+        if cluster.able(neighbor).suspend:
             reason = ReasonCode.SUSPENDED_FOR_TARGET
             return Suspend(
                 neighbor.name, record.name, _adapted(policy, reason, f"{why} is suspended")
@@ -320,7 +326,7 @@ class ByTarget:
             told=ALL_REASONS,
             pays=lambda predicted: gains(predicted).pays,
         )
-        verdict = cluster.placement.place(request, view)
+        verdict = cluster.placement.place(request, request.seen(view))
         predicted = verdict.decision.predicted
         if not isinstance(verdict, Place) or predicted is None:
             return False
@@ -345,7 +351,7 @@ class ByTarget:
         view, (held,) = cluster.view(record.workload), record.placements
         request = cluster.request(record, now)
         elsewhere = replace(request, excluded=frozenset({view.row(held.server)}), told=ALL_REASONS)
-        verdict = cluster.placement.place(elsewhere, view)
+        verdict = cluster.placement.place(elsewhere, request.seen(view))
         there = verdict.decision.predicted
         if not isinstance(verdict, Place) or there is None:
             return
@@ -386,7 +392,7 @@ class ByTarget:
             view = cluster.view(neighbor.workload)
             here = frozenset(view.row(p.server) for p in neighbor.placements)
             request = replace(cluster.request(neighbor, now), excluded=here, told=ALL_REASONS)
-            verdict = cluster.placement.place(request, view)
+            verdict = cluster.placement.place(request, request.seen(view))
             if not isinstance(verdict, Place):
                 continue
             relief = Estimate(slowdown.mean**share, slowdown.std * share)
@@ -412,7 +418,6 @@ class ByTarget:
             and not neighbor.revoking
             and not neighbor.reclassifying
             and not neighbor.workload.best_effort
-            and not neighbor.workload.scale.stateful
             and neighbor.workload.adapt is Adapt.AUTO
             and len(neighbor.placements) == 1
             and not is_violated(neighbor)
@@ -434,7 +439,7 @@ class ByTarget:
 def _gives_way(cluster: Residents, neighbor: WorkloadRecord) -> bool:
     """Whether it can be suspended, or else be stopped and started again."""
     may_stop = neighbor.workload.run.restartable and not neighbor.revoking
-    return cluster.state.capabilities.suspend or (may_stop and not neighbor.stop_reason)
+    return cluster.able(neighbor).suspend or (may_stop and not neighbor.stop_reason)
 
 
 def _may_move_first(record: WorkloadRecord) -> bool:
@@ -448,6 +453,7 @@ def _may_move_first(record: WorkloadRecord) -> bool:
         and record.phase is Phase.RUNNING
         and not record.revoking
         and workload.run.restartable
+        and not workload.scale.stateful
         and workload.adapt is not Adapt.OFF
     )
 
@@ -550,12 +556,13 @@ def _sized(
     load: float | None = None,
 ) -> Place | Refuse | None:
     request = cluster.request(record, now, off_target=off, load=load)
-    return cluster.placement.resize(request, record.placements, cluster.view(record.workload))
+    view = request.seen(cluster.view(record.workload))
+    return cluster.placement.resize(request, record.placements, view)
 
 
 def _carried_out(record: WorkloadRecord, verdict: Place | Refuse | None) -> Remedies:
     if isinstance(verdict, Place):
-        yield Resize(record.name, verdict.placements, verdict.decision)
+        yield Reallocate(record.name, verdict.placements, verdict.decision)
     elif isinstance(verdict, Refuse):
         yield Unchanged(record.name, verdict.decision)
 
@@ -611,7 +618,7 @@ class ByLoad(ByTarget):
         for proposed in remedies:
             remedy = proposed
             told = cluster.recommends or not (cluster.may_adjust(record) or record.resize_wanted)
-            if told and isinstance(remedy, Resize):
+            if told and isinstance(remedy, Reallocate):
                 mend = RECOMMENDS if cluster.recommends else f"adapt: {Adapt.AUTO} in its manifest"
                 remedy = Unchanged(remedy.name, recommended(remedy.decision, mend))
             is_newest = isinstance(remedy, Unchanged) and any(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.seams.adaptation import Remedy, Residents, Resize
+from wharfinger.core.seams.adaptation import Reallocate, Remedy, Residents
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
@@ -57,8 +57,8 @@ class Elastic:
         self, now: float, measured: Sequence[WorkloadRecord], cluster: Residents
     ) -> Iterator[Remedy]:
         """Resize those of the measured ones that are elastic."""
-        elastic = [record for record in measured if _is_elastic(record)]
-        if not elastic or cluster.recommends or not cluster.state.capabilities.resize:
+        elastic = [r for r in measured if _is_elastic(r) and cluster.able(r).resize]
+        if not elastic or cluster.recommends:
             return
         for server in dict.fromkeys(record.placements[0].server for record in elastic):
             here = [record for record in elastic if record.placements[0].server == server]
@@ -71,6 +71,10 @@ class Elastic:
     def _resize(self, now: float, record: WorkloadRecord, cluster: Residents) -> Iterator[Remedy]:
         held, why = record.placements[0].allocation, []
         cpu_free, memory_free = _free(record.placements[0].server, cluster)
+        most = cluster.request(record, now).most_on(record.placements[0], cluster.able(record))
+        if most is not None:
+            cpu_free = min(cpu_free, most.cpu_millicpus - held.cpu_millicpus)
+            memory_free = min(memory_free, most.memory_bytes - held.memory_bytes)
         memory_bytes, said = self._memory(record, held, memory_free)
         why += [said] if said else []
         cpu_millicpus, said = self._cpu(now, record, held, cpu_free, cluster)
@@ -104,16 +108,21 @@ class Elastic:
         share = used_millicpus / held.cpu_millicpus
         since = max(t for t in (record.started_at, record.adjusted_at, 0.0) if t is not None)
         throttled = _reading(record, Quantity.THROTTLED) or 0.0
-        size, did = held.cpu_millicpus, ""
+        size, did, step = held.cpu_millicpus, "", _step(cluster)
         if share >= settings.at_limit or throttled >= settings.throttled:
-            more = min(held.cpu_millicpus, max(0, free) // STEP * STEP)
+            more = min(held.cpu_millicpus, max(0, free) // step * step)
             if now - since >= settings.grow_seconds or now < since:
                 size, did = held.cpu_millicpus + more, "at its limit"
         elif share < settings.idle and now - since >= settings.shrink_seconds:
-            wanted = -(-round(used_millicpus / settings.idle) // STEP) * STEP
+            wanted = -(-round(used_millicpus / settings.idle) // step) * step
             least = record.workload.reservation.cpu_millicpus
-            size, did = max(wanted, held.cpu_millicpus // 2, least), "far below it"
-        if abs(size - held.cpu_millicpus) < STEP or (
+            halved = (
+                -(-held.cpu_millicpus // 2 // step) * step
+                if step > STEP
+                else held.cpu_millicpus // 2
+            )
+            size, did = max(wanted, halved, least), "far below it"
+        if abs(size - held.cpu_millicpus) < step or (
             did == "far below it" and size > held.cpu_millicpus
         ):
             return held.cpu_millicpus, ""
@@ -139,13 +148,14 @@ class Elastic:
             and cluster.may_adjust(record)
         }
         cpu_free, memory_free = _free(server, cluster)
+        whole = 1 if cluster.state.capabilities.fractional_cpu else MILLICPUS_PER_CPU
         most = sum(max(0, millicpus) for millicpus in spare.values())
         for name, need in cluster.waiting_for_room():
             short = need.cpu_millicpus - cpu_free
             if not 0 < short <= most or need.memory_bytes > memory_free:
                 continue
             for record in sorted(elastic, key=lambda r: -spare.get(r.name, 0)):
-                given = min(short, spare.get(record.name, 0))
+                given = min(-(-short // whole) * whole, spare.get(record.name, 0) // whole * whole)
                 if given <= 0:
                     continue
                 short -= given
@@ -155,6 +165,11 @@ class Elastic:
                 why = f"reduced from {before} to {after} CPU: {name} waits for room"
                 yield _resized(record, less, why, cluster)
             return
+
+
+def _step(cluster: Residents) -> int:
+    """Of CPU that is added or taken, in thousandths."""
+    return STEP if cluster.state.capabilities.fractional_cpu else MILLICPUS_PER_CPU
 
 
 def _is_elastic(record: WorkloadRecord) -> bool:
@@ -191,7 +206,7 @@ def _free(server: str, cluster: Residents) -> tuple[int, int]:
     )
 
 
-def _resized(record: WorkloadRecord, need: Allocation, why: str, cluster: Residents) -> Resize:
+def _resized(record: WorkloadRecord, need: Allocation, why: str, cluster: Residents) -> Reallocate:
     decision = Decision(
         Stage.ADAPTATION,
         cluster.placement.name,
@@ -204,4 +219,4 @@ def _resized(record: WorkloadRecord, need: Allocation, why: str, cluster: Reside
         },
         predicted=record.predicted,
     )
-    return Resize(record.name, (Placement(record.placements[0].server, need),), decision)
+    return Reallocate(record.name, (Placement(record.placements[0].server, need),), decision)

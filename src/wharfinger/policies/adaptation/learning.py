@@ -20,10 +20,10 @@ from wharfinger.model.performance import PROXIES, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Classification, Entry, Estimate, Measurements, Origin
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import View
+from wharfinger.model.view import Request, View
 from wharfinger.model.workload import ProfileMode
 from wharfinger.policies.adaptation.slack import Slack, TargetSettings, cpu_used, is_recent
-from wharfinger.policies.placement.resizing import room_on
+from wharfinger.policies.placement.resizing import room_for
 
 OBSERVED = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
 
@@ -156,12 +156,15 @@ class Learning:
                 return f"it runs {off:.0%} off what was predicted for {cpu_number(cpu)} CPU"
         return ""
 
-    def second_allocation(self, record: WorkloadRecord, view: View) -> tuple[Placement, ...]:
+    def second_allocation(
+        self, record: WorkloadRecord, request: Request, view: View
+    ) -> tuple[Placement, ...]:
         """For one that was measured under its present allocation only: another, not far off.
 
         More where there is room, else less by no more than its tolerance; once in a start; else
         empty.
         """
+        view = request.seen(view)
         if not view.capabilities.resize or not _learns(record) or record.measurements is None:
             return ()
         if record.reclassifying or record.tracking is None or is_violated(record):
@@ -171,7 +174,7 @@ class Learning:
         seen = any(now in row for row in record.observed.values())
         if not seen or record.adjusted_at is not None or _measured_under(record) != {now}:
             return ()
-        room = room_on(here.server, view)
+        room = max(0, room_for(request, here, view))
         step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
         more = min(round(now * self.settings.live_step), now + room) // step * step
         less = -(-round(now * (1 - record.workload.tolerance)) // step) * step

@@ -350,8 +350,13 @@ class Slack:
         return min(settings.suspension_seconds * 2.0**doublings, settings.max_suspension_seconds)
 
     def may_migrate(self, record: WorkloadRecord, now: float) -> bool:
-        """Whether it may be restarted elsewhere now: each time it has run for twice as long."""
-        if not record.workload.run.restartable or record.started_at is None:
+        """Whether it may be restarted elsewhere now: each time it has run for twice as long.
+
+        What is stateful never is: a move would lose or migrate its state.
+        """
+        workload = record.workload
+        movable = workload.run.restartable and not workload.scale.stateful
+        if not movable or record.started_at is None:
             return False
         least = self.settings.unmigrated_seconds * 2.0 ** min(record.migrations, 20)
         return now - record.started_at >= least

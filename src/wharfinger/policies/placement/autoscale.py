@@ -8,12 +8,16 @@ others would be below 50%, far enough from 70% that noise does not bring it back
 from dataclasses import replace
 from math import inf
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage
-from wharfinger.model.view import Request, View
-from wharfinger.model.workload import WorkloadType
-from wharfinger.policies.placement.common import needed, wanted
+from wharfinger.model.view import Request, Resize, View
+from wharfinger.model.workload import Spread, WorkloadType
+from wharfinger.policies.placement.common import needed, open_servers, wanted
 from wharfinger.policies.placement.least_loaded import LeastLoaded
+from wharfinger.policies.placement.several import least_used
 
 OUT = 0.7
 """Load from which a server is added (Quasar 5)."""
@@ -27,6 +31,7 @@ class Autoscale(LeastLoaded):
     """Each server of a service gets the reservation; load is CPU time used over CPU allocated."""
 
     name = "autoscale"
+    keeps_scale = True
 
     def resize(
         self, request: Request, placements: tuple[Placement, ...], view: View
@@ -35,9 +40,10 @@ class Autoscale(LeastLoaded):
         if request.load is None:
             return super().resize(request, placements, view)
         is_service = request.workload.type is WorkloadType.LATENCY_CRITICAL
-        if not is_service or not view.capabilities.resize:
+        if not is_service or view.capabilities.resize is not Resize.ANY:
             return None
-        by_user = request.workload.scale.max_servers
+        # All servers of a gang start together, and it starts on one.
+        by_user = 1 if request.workload.scale.gang else request.workload.scale.max_servers
         most = min(MOST_SERVERS, by_user, view.capabilities.max_servers_per_workload)
         count = len(placements)
         if count > 1 and (count > most or _load_without_newest(request.load, placements) < IN):
@@ -50,7 +56,10 @@ class Autoscale(LeastLoaded):
         self, request: Request, placements: tuple[Placement, ...], view: View
     ) -> Place | Refuse:
         here = {view.row(placement.server) for placement in placements}
-        verdict = self.place(replace(request, excluded=request.excluded | here), view)
+        elsewhere = replace(request, excluded=request.excluded | here)
+        if view.zone is not None and request.workload.scale.spread is Spread.ZONE:
+            elsewhere = _in_least_used_zones(elsewhere, here, view, view.zone)
+        verdict = self.place(elsewhere, view)
         over = f"load {request.load:.0%} is over {OUT:.0%}"
         if isinstance(verdict, Refuse):
             room = wanted(request.reserved(view.capabilities))
@@ -81,6 +90,18 @@ class Autoscale(LeastLoaded):
             considered=len(view.names),
             numbers={"load": request.load or 0.0} | needed(request.reserved(view.capabilities)),
         )
+
+
+def _in_least_used_zones(
+    request: Request, here: set[int], view: View, zone: NDArray[np.int64]
+) -> Request:
+    """Without the servers in zones that have more of it than another that has room for one."""
+    need = request.reserved(view.capabilities)
+    has_room = open_servers(request, view).astype(np.bool_)
+    has_room &= view.cpu_capacity - view.cpu_allocated >= need.cpu_millicpus
+    has_room &= view.memory_capacity - view.memory_allocated >= need.memory_bytes
+    able = least_used(zone, here, has_room)
+    return replace(request, excluded=frozenset(np.flatnonzero(~able).tolist()))
 
 
 def _load_without_newest(load: float, placements: tuple[Placement, ...]) -> float:

@@ -27,7 +27,7 @@ from wharfinger.model.decisions import (
 )
 from wharfinger.model.requirements import in_words as stated
 from wharfinger.model.units import cpu_number, memory_number
-from wharfinger.model.view import Request, View
+from wharfinger.model.view import Request, Resize, View
 from wharfinger.native import free_on
 
 CANT_RESIZE = "the engine can't resize a running workload"
@@ -64,7 +64,8 @@ class ByReservation:
             )
         if all(placement.allocation == need for placement in placements):
             return None
-        return change_in_place(self.name, need, placements, view, "the reservation was changed")
+        why = "the reservation was changed"
+        return change_in_place(self.name, request, need, placements, view, why)
 
 
 def open_servers(request: Request, view: View) -> NDArray[np.uint8]:
@@ -328,7 +329,7 @@ def _replace_lost(
         considered=len(view.names),
         numbers=needed(request.lost[0].allocation),
     )
-    if not view.capabilities.resize or scale.gang:
+    if view.capabilities.resize is not Resize.ANY or scale.gang:
         why = "all its servers start together (gang)" if scale.gang else "the engine can't add one"
         message = f"{gone} is gone, and no server takes its place: {why}"
         return Refuse(replace(decision, message=message, would_change="starting it again"))
@@ -373,7 +374,12 @@ def _least_loaded_elsewhere(
 
 
 def change_in_place(
-    policy: str, need: Allocation, placements: tuple[Placement, ...], view: View, why: str
+    policy: str,
+    request: Request,
+    need: Allocation,
+    placements: tuple[Placement, ...],
+    view: View,
+    why: str,
 ) -> Place | Refuse:
     """Another allocation on the servers where a workload already is, if they have room."""
     rows = {placement.server: view.row(placement.server) for placement in placements}
@@ -382,6 +388,9 @@ def change_in_place(
     if not view.capabilities.resize:
         message, reason = CANT_RESIZE, ReasonCode.NOT_SUPPORTED
         would_change = INSTEAD_OF_RESIZE
+    elif (most := _exceeded(request, need, placements, view)) is not None:
+        message = f"the engine gives it no more than it started with, {wanted(most)}"
+        reason, would_change = ReasonCode.NOT_SUPPORTED, "starting it again"
     elif short:
         message, reason = f"{short[0].server} has no room for it to grow", ReasonCode.NO_ROOM
         would_change = "room on the server where it runs"
@@ -400,6 +409,19 @@ def change_in_place(
     if reason is not ReasonCode.OK:
         return Refuse(decision)
     return Place(tuple(replace(p, allocation=need) for p in placements), decision)
+
+
+def _exceeded(
+    request: Request, need: Allocation, placements: tuple[Placement, ...], view: View
+) -> Allocation | None:
+    """The most that the engine gives it on the first server where it would get more."""
+    for placement in placements:
+        most = request.most_on(placement, view.capabilities)
+        if most is not None and (
+            need.cpu_millicpus > most.cpu_millicpus or need.memory_bytes > most.memory_bytes
+        ):
+            return most
+    return None
 
 
 def _fits_instead(view: View, row: int, held: Allocation, need: Allocation) -> bool:

@@ -38,7 +38,7 @@ from wharfinger.model.decisions import (
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import ALL_REASONS, OffTarget, Request, View
+from wharfinger.model.view import ALL_REASONS, OffTarget, Request, Resize, View
 from wharfinger.model.workload import OnMiss, WorkloadType
 from wharfinger.policies.placement.best_effort import left_over, taken
 from wharfinger.policies.placement.common import (
@@ -226,6 +226,7 @@ class Quasar(ByReservation):
 
     name = "quasar"
     follows_targets = True
+    keeps_scale = True
 
     def __init__(self, settings: QuasarSettings | None = None) -> None:
         self.settings: QuasarSettings = settings or QuasarSettings()
@@ -303,7 +304,8 @@ class Quasar(ByReservation):
         outs, sizing = scale_out(request.workload, request.classification, view.capabilities), None
         if not best_effort:
             most_out = max(outs.values(), key=attrgetter("mean"))
-            sizing = size(request, view, contention, self.settings.sizing, most_out)
+            settings = self.settings.sizing.on_engine(view.capabilities)
+            sizing = size(request, view, contention, settings, most_out)
         need = np.full(len(view.names), reserved.cpu_millicpus, dtype=np.int64)
         if sizing is not None:
             need = sizing.cpu_millicpus
@@ -501,7 +503,7 @@ class Quasar(ByReservation):
     def _numbers(self, allocation: Allocation, options: ServerOptions) -> dict[str, float]:
         numbers = needed(allocation)
         if options.sizing is not None:
-            numbers["confidence"] = self._confidence
+            numbers["confidence"] = options.sizing.confidence
             numbers["waited_seconds"] = options.request.waited_seconds
         return numbers
 
@@ -517,7 +519,7 @@ class Quasar(ByReservation):
         cpu = f"{cpu_number(int(options.need[row]))} CPU"
         if sizing is None:
             return f"no prediction: its reservation of {cpu}, on {name}{harm}"
-        sure = f"{self._confidence:.0%}"
+        sure = f"{sizing.confidence:.0%}"
         if sizing.reached[row]:
             return (
                 f"{cpu} on {name} reaches the target with {sure} confidence; less would not{harm}"
@@ -596,7 +598,7 @@ class Quasar(ByReservation):
     ) -> Place | None:
         """One server more, where what can be had on its own does not keep the target."""
         off, count = request.off_target, len(placements)
-        if off is None or not off.lacks or not view.capabilities.resize:
+        if off is None or not off.lacks or view.capabilities.resize is not Resize.ANY:
             return None
         if request.workload.scale.gang:
             return None  # All its servers have started together.

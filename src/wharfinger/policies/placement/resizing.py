@@ -77,14 +77,30 @@ def room_on(server: str, view: View) -> int:
     return int(view.cpu_capacity[row] - view.cpu_allocated[row])
 
 
+def room_for(request: Request, placement: Placement, view: View) -> int:
+    """Thousandths of a CPU that a running workload may get more where it is; as ``room_on``."""
+    room, most = room_on(placement.server, view), request.most_on(placement, view.capabilities)
+    if most is None:
+        return room
+    return min(room, most.cpu_millicpus - placement.allocation.cpu_millicpus)
+
+
 def lacking(
-    placement: Placement, off: OffTarget, view: View, settings: ResizeSettings = DEFAULT
+    placement: Placement,
+    off: OffTarget,
+    view: View,
+    settings: ResizeSettings = DEFAULT,
+    most: Allocation | None = None,
 ) -> int:
-    """By how much the server's room falls short of what a missed target asks for."""
+    """By how much the server's room falls short of what a missed target asks for.
+
+    ``most`` is what it may have there at all; ``None`` = whatever is free.
+    """
     held = placement.allocation
     if not off.lacks or _is_idle(off, held, settings):
         return 0
     largest = round(held.cpu_millicpus * settings.max_growth)
+    largest = largest if most is None else min(largest, most.cpu_millicpus)
     wanted = min(by_proportion(held, off, settings), largest)
     return max(0, wanted - held.cpu_millicpus - room_on(placement.server, view))
 
@@ -106,7 +122,8 @@ def follow_target(
         return None
     held = placements[0].allocation
     if (before := off.unused_from) is not None and before < held.cpu_millicpus:
-        return _taken_back(policy, replace(held, cpu_millicpus=before), placements, view)
+        less = replace(held, cpu_millicpus=before)
+        return _taken_back(policy, request, less, placements, view)
     if off.lacks and (_is_idle(off, held, settings) or before is not None):
         return Refuse(_no_help(policy, off, held))
     step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
@@ -120,16 +137,18 @@ def follow_target(
         kept = max(settings.margin, settings.bursts) if has_quota else settings.margin
         used = round(_used_millicpus(off) * kept)
         size = min(held.cpu_millicpus, max(size, used))
-    size, room = -(-size // step) * step, room_on(placements[0].server, view) // step * step
+    size = -(-size // step) * step
+    room = room_for(request, placements[0], view) // step * step
     size = min(size, held.cpu_millicpus + max(0, room))
     if abs(size - held.cpu_millicpus) >= settings.min_step * held.cpu_millicpus:
         need = replace(held, cpu_millicpus=size)
-        return change_in_place(policy, need, placements, view, _why(off, held, need))
+        why = _why(off, held, need)
+        return change_in_place(policy, request, need, placements, view, why)
     if not off.lacks:
         return None
     # What is missing is less than is worth a change, or no room is left for one step more.
     more = replace(held, cpu_millicpus=-(-_step_up(held, settings) // step) * step)
-    verdict = change_in_place(policy, more, placements, view, "")
+    verdict = change_in_place(policy, request, more, placements, view, "")
     return verdict if isinstance(verdict, Refuse) else None
 
 
@@ -142,7 +161,7 @@ def follow_on_several(
 ) -> Place | Refuse | None:
     """More or less CPU in proportion on each of several servers, as far as each has room."""
     off = request.off_target
-    if off is None or request.workload.best_effort:
+    if off is None or request.workload.best_effort or not view.capabilities.resize:
         return None
     before = sum(placement.allocation.cpu_millicpus for placement in placements)
     whole = Allocation(before, placements[0].allocation.memory_bytes)
@@ -153,11 +172,12 @@ def follow_on_several(
     if not off.lacks and target is not None and target.latency:
         size = min(before, max(size, round(_used_millicpus(off) * settings.bursts)))
     step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
-    after = tuple(_in_proportion(placement, size / before, view, step) for placement in placements)
+    share = size / before
+    after = tuple(_in_proportion(request, one, share, view, step) for one in placements)
     given = sum(placement.allocation.cpu_millicpus for placement in after)
     if abs(given - before) < settings.min_step * before:
         return None
-    able = view.capabilities.resize
+    able = bool(view.capabilities.resize)
     why = _why(off, whole, replace(whole, cpu_millicpus=given))
     decision = Decision(
         Stage.ADAPTATION,
@@ -172,9 +192,11 @@ def follow_on_several(
     return Place(after, decision) if able else Refuse(decision)
 
 
-def _in_proportion(placement: Placement, share: float, view: View, step: int) -> Placement:
+def _in_proportion(
+    request: Request, placement: Placement, share: float, view: View, step: int
+) -> Placement:
     held = placement.allocation
-    room = max(0, room_on(placement.server, view)) // step * step
+    room = max(0, room_for(request, placement, view)) // step * step
     wanted = -(-round(held.cpu_millicpus * share) // step) * step
     cpu = max(step, min(wanted, held.cpu_millicpus + room))
     return replace(placement, allocation=replace(held, cpu_millicpus=cpu))
@@ -194,7 +216,7 @@ def follow_memory(
     need = replace(held, memory_bytes=wanted.memory_bytes)
     before, after = memory_number(held.memory_bytes), memory_number(need.memory_bytes)
     why = f"its memory was changed from {before} to {after}; its CPU follows its target"
-    return change_in_place(policy, need, placements, view, why)
+    return change_in_place(policy, request, need, placements, view, why)
 
 
 def _bounded(size: int, held: Allocation, off: OffTarget, settings: ResizeSettings) -> int:
@@ -242,12 +264,16 @@ def _why(off: OffTarget, held: Allocation, need: Allocation) -> str:
 
 
 def _taken_back(
-    policy: str, need: Allocation, placements: tuple[Placement, ...], view: View
+    policy: str,
+    request: Request,
+    need: Allocation,
+    placements: tuple[Placement, ...],
+    view: View,
 ) -> Place | Refuse:
     """What it does not use of a larger allocation, for others."""
     more, less = (cpu_number(each.cpu_millicpus) for each in (placements[0].allocation, need))
     why = f"reduced from {more} to {less} CPU: it uses hardly more, and more would not help"
-    verdict = change_in_place(policy, need, placements, view, why)
+    verdict = change_in_place(policy, request, need, placements, view, why)
     if isinstance(verdict, Refuse):
         return verdict
     return replace(verdict, decision=replace(verdict.decision, reason=ReasonCode.WOULD_NOT_HELP))

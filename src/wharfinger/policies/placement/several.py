@@ -155,7 +155,7 @@ def with_next(sizing: Sizing, found: ServerSet, servers: ServerChoice) -> Server
     left = servers.possible & (at >= 0)
     left[list(found.rows)] = False
     if servers.zone is not None:
-        left = _least_used(servers.zone, found.rows, left)
+        left = least_used(servers.zone, found.rows, left)
     if len(found.rows) + 1 not in servers.outs or not left.any():
         return None
     does = sizing.curve.medians[np.maximum(at, 0)] - sizing.drop.mean
@@ -180,7 +180,7 @@ def in_turn(rows: Rows, zone: NDArray[np.int64]) -> Rows:
     return rows[np.argsort(np.where(of_each > 0, turn, 0), kind="stable")]
 
 
-def _least_used(
+def least_used(
     zone: NDArray[np.int64], held: Iterable[int], candidates: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """The candidates in the zones that have least of it; an unknown zone has nothing of it."""
@@ -293,7 +293,7 @@ def one_more(
     at = _most_of(sizing, free_millicpus, plateau)
     candidates = possible & (lost < 1.0) & (at >= 0)
     if zone is not None:
-        candidates = _least_used(zone, held, candidates)
+        candidates = least_used(zone, held, candidates)
     if count not in outs or not candidates.any():
         return None
     rows = np.fromiter(held, dtype=np.intp)

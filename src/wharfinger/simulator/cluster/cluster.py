@@ -5,13 +5,14 @@
 
 from dataclasses import replace
 from functools import cached_property
-from math import inf
+from math import inf, log1p
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Placement
 from wharfinger.model.ends import NODE_FAILURE
 from wharfinger.model.platform import Server
+from wharfinger.model.view import Resize, WorkloadLimits
 from wharfinger.model.workload import Run as Command
 from wharfinger.model.workload import Workload, WorkloadType
 from wharfinger.simulator.cluster.probing_runs import ProbesOfRunning
@@ -101,6 +102,17 @@ class SimulatedCluster(SimulatedServers):
                 self.settle_in(run, left)
             self.tell(run.lost)
 
+    def offer(self, workload: Workload, handle: str, limits: WorkloadLimits | None = None) -> None:
+        """A user hands a workload in to the engine, which holds it until it is let go."""
+        offered = self.offers[handle] = ev.WorkloadOffered(workload, handle, limits)
+        self.tell(offered)
+
+    def withdraw(self, handle: str, reason: str = "its user cancelled it") -> None:
+        """Its user takes it back, if it has not been let go."""
+        offered = self.offers.pop(handle, None)
+        if offered is not None:
+            self.tell(ev.OfferWithdrawn(offered.workload.name, reason))
+
     # --- what an engine calls -------------------------------------------------------------
 
     def attach(self, listener: Listener) -> None:
@@ -110,7 +122,9 @@ class SimulatedCluster(SimulatedServers):
             listener(ev.ServerReported(machine.server))
         for run in self._runs.values():
             self._tell_again(run)
-        listener(ev.EngineSynced(tuple(self._runs), tuple(self.machines)))
+        for offered in self.offers.values():
+            listener(offered)
+        listener(ev.EngineSynced(tuple(self._runs), tuple(self.machines), tuple(self.offers)))
 
     def detach(self, listener: Listener) -> None:
         """Tell it nothing more; what runs goes on, but for profiling."""
@@ -136,6 +150,8 @@ class SimulatedCluster(SimulatedServers):
                 self.meters.watch(self._runs.get(key))
             case act.ForgetWorkload(key=key):
                 self._forget(key)
+            case act.AnnotateWorkload(handle=handle, text=text):
+                self.annotations[handle] = text
             case act.ProfileWorkload():
                 self.profiling.profile(action)
             case act.ProbeWorkload(key=key):
@@ -152,6 +168,13 @@ class SimulatedCluster(SimulatedServers):
         if key in self._runs:
             self._tell_again(self._runs[key])
             return
+        if action.handle and action.handle not in self.released:
+            if self.offers.pop(action.handle, None) is None:
+                run = self._without_job(key, action.workload)
+                why = f"nothing is held under {action.handle!r} any more"
+                self._settle(run, ev.StartFailed(key, why, retryable=False))
+                return
+            self.released.add(action.handle)
         job = self.job_of(action.workload)
         if job is None:
             run = self._without_job(key, action.workload)
@@ -164,6 +187,7 @@ class SimulatedCluster(SimulatedServers):
         account.ended_at, account.failed = None, False
         queue = self.truth.queue(job.application)
         run = self._runs[key] = SimulatedRun(key, job, account, action.placements, queue)
+        run.granted = action.placements
         self.tell(ev.StartAccepted(key))
         self.ledger.present += 1
         run.handle = self.loop.schedule(self.now + self._start_seconds(run), self._begin, run)
@@ -189,18 +213,37 @@ class SimulatedCluster(SimulatedServers):
             return
         if account.first_run_at is None:
             account.first_run_at = self.now
-        elif not self.costs.keeps_work:
+        elif not (self.costs.keeps_work or account.warned):
             account.restart()
+        account.warned = False
         run.phase = sum(phase.from_work <= account.done for phase in run.job.phases)
         run.state, run.since = State.RUNNING, self.now
         self._set_load((run, self.now - account.submitted_at))
         run.started = ev.WorkloadStarted(run.key, f"{self.name} {run.key}")
         self.tell(run.started)
         self._begin_probing(run)
+        self._expect_eviction(run)
         if run.job.load is not None and run.job.lifetime_seconds < inf:
             ends_at = max(self.now, account.submitted_at + run.job.lifetime_seconds)
             run.handle = self.loop.schedule(ends_at, self._complete, run, ENDS)
         self.settle_in(run, run.placements)
+
+    def _expect_eviction(self, run: SimulatedRun) -> None:
+        if self.evictions is not None:
+            draw = self.streams.uniform("eviction", run.job.name, run.account.starts)
+            seconds = -self.evictions.every_seconds * log1p(-draw)
+            run.eviction = self.loop.schedule(self.now + seconds, self._warn, run)
+
+    def _warn(self, run: SimulatedRun) -> None:
+        """It will be taken off; one that is told so before keeps what it does."""
+        assert self.evictions is not None
+        notice = self.evictions.notice_seconds
+        run.account.warned = notice > 0
+        run.eviction = self.loop.schedule(self.now + notice, self._take_off, run, ENDS)
+
+    def _take_off(self, run: SimulatedRun) -> None:
+        run.eviction = 0
+        self.evict(run.key)
 
     def _begin_probing(self, run: SimulatedRun) -> None:
         job, command = run.job, run.job.workload.run
@@ -274,8 +317,11 @@ class SimulatedCluster(SimulatedServers):
 
     def _resize(self, key: str, placements: tuple[Placement, ...]) -> None:
         run = self._runs.get(key)
-        if run is None or run.state not in (State.RUNNING, State.SUSPENDED):
-            self.tell(ev.ResizeFailed(key, "it does not run", placements))
+        why = "it does not run"
+        if run is not None and run.state in (State.RUNNING, State.SUSPENDED):
+            why = self._why_not_resized(run, placements)
+        if run is None or why:
+            self.tell(ev.ResizeFailed(key, why, placements))
             return
         if not self.capabilities.resize:
             self.tell(ev.ResizeFailed(key, "this engine can't resize", placements))
@@ -283,6 +329,25 @@ class SimulatedCluster(SimulatedServers):
         run.resizes += 1
         what = (run, run.resizes, placements)
         self.loop.schedule(self.now + self.costs.resize_seconds, self._resized, what)
+
+    def _why_not_resized(self, run: SimulatedRun, placements: tuple[Placement, ...]) -> str:
+        """What this engine can't do, as it says itself; empty = it can."""
+        granted = {placement.server: placement.allocation for placement in run.granted}
+        match self.capabilities.resize:
+            case Resize.NONE:
+                return "this engine resizes nothing that runs"
+            case Resize.WITHIN_ALLOCATION:
+                before = {placement.server for placement in run.placements}
+                if before != {placement.server for placement in placements}:
+                    return "this engine moves nothing that runs"
+                for server, given in ((p.server, p.allocation) for p in placements):
+                    most = granted[server]
+                    if (
+                        given.cpu_millicpus > most.cpu_millicpus
+                        or given.memory_bytes > most.memory_bytes
+                    ):
+                        return f"it was started with {most.cpu_millicpus}m on {server}"
+        return ""
 
     def _resized(self, what: tuple[SimulatedRun, int, tuple[Placement, ...]]) -> None:
         run, number, placements = what
@@ -302,7 +367,7 @@ class SimulatedCluster(SimulatedServers):
 
     def _suspend(self, key: str, source: State, target: State) -> None:
         run = self._runs.get(key)
-        if run is None or run.state is not source:
+        if run is None or run.state is not source or not self.capabilities.suspend:
             return
         self.probing.stop(key, "it is suspended")
         run.settle(self.now)

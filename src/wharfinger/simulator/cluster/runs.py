@@ -168,6 +168,7 @@ class Account:
         kept_alone_seconds: The same without co-runners; ``kept_most_seconds`` with whole servers.
         answered: Of a service: requests that it answered, of those that its target has it answer.
         in_bound: Those that it could answer within its bound.
+        warned: It was told that it will be taken off, and has kept what it did.
         after_rises: Of a service: the minutes after its load rises, from when to when; what came in
             them is in ``answered_after_rises`` and ``in_bound_after_rises``, too.
     """
@@ -193,6 +194,7 @@ class Account:
     in_bound: float = 0.0
     answered_after_rises: float = 0.0
     in_bound_after_rises: float = 0.0
+    warned: bool = False
     after_rises: tuple[tuple[float, float], ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -258,6 +260,7 @@ class SimulatedRun:
         kept_alone: The same without co-runners; so is ``kept_most`` with whole servers.
         answered: Of a service: what it answers, late or not, over what is asked, at most 1.
         measured: Its performance is read; ``measurements`` = how often it was.
+        granted: What it was given at its start.
         lost: The servers from which it is gone; ``None`` = none since its last resize.
         ready: What its readiness probe has told; ``None`` = nothing yet, or it has none.
     """
@@ -282,8 +285,10 @@ class SimulatedRun:
     kept_most: float = 0.0
     answered: float = 0.0
     handle: int = 0
+    eviction: int = 0
     started: ev.WorkloadStarted | None = None
     ready: ev.ReadinessChanged | None = None
+    granted: tuple[Placement, ...] = ()
     lost: ev.PlacementsLost | None = None
     end: ev.Report | None = None
     measured: bool = False

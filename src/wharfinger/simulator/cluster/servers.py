@@ -27,6 +27,7 @@ from wharfinger.simulator.cluster.runs import (
 from wharfinger.simulator.kernel.loop import EventLoop
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.jobs import Job
+from wharfinger.simulator.scenario.others import Evictions
 from wharfinger.simulator.scenario.setup import Costs, Faults, Measuring
 from wharfinger.simulator.truth.ground_truth import GroundTruth
 
@@ -36,7 +37,11 @@ Listener = Callable[[ev.Report], None]
 
 
 class SimulatedServers:
-    """Servers, their residents, and the engines that are told what happens."""
+    """Servers, their residents, and the engines that are told what happens.
+
+    Attributes:
+        room_freed: Called when one has ended, before the engine is told.
+    """
 
     def __init__(
         self,
@@ -50,11 +55,13 @@ class SimulatedServers:
         faults: Faults | None = None,
         measuring: Measuring | None = None,
         capabilities: Capabilities | None = None,
+        evictions: Evictions | None = None,
     ) -> None:
         self.loop = loop
         self.truth = truth
         self.costs = costs or Costs()
         self.faults = faults or Faults()
+        self.evictions = evictions
         self.streams = streams or Streams(0)
         able = Capabilities(measures=True, profiles=True, probes=True, probes_running=True)
         self.capabilities = capabilities or able
@@ -65,6 +72,10 @@ class SimulatedServers:
         self.meters = Meters(loop, self.streams, self.tell, measuring or Measuring())
         self._runs: dict[str, SimulatedRun] = {}
         self._listener: Listener | None = None
+        self.offers: dict[str, ev.WorkloadOffered] = {}
+        self.released: set[str] = set()
+        self.annotations: dict[str, str] = {}
+        self.room_freed: Callable[[], None] | None = None
         self.phase_changes: list[PhaseChange] = []
         self._best: dict[str, float] = {}
         self._platforms: dict[str, None] = {}
@@ -192,9 +203,13 @@ class SimulatedServers:
             return
         run.settle(self.now)
         self._cancel_end(run)
+        if run.eviction:
+            self.loop.cancel(run.eviction)
         self.ledger.present -= 1
         run.state = State.ENDED
         self.leave(run)
+        if self.room_freed is not None:
+            self.room_freed()
         self._settle(run, report)
 
     def _settle(self, run: SimulatedRun, report: ev.Report) -> None:

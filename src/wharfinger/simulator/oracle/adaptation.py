@@ -10,7 +10,7 @@ from typing import Any
 
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.seams.adaptation import Remedy, Residents, Resize
+from wharfinger.core.seams.adaptation import Reallocate, Remedy, Residents
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import Tracked
 from wharfinger.model.decisions import Place
@@ -94,7 +94,8 @@ class OracleAdaptation:
         return record.submitted_at + change - (LOOKS_SECONDS if rises else 0.0)
 
     def _resize(self, record: WorkloadRecord, now: float, cluster: Residents) -> Iterator[Remedy]:
-        request, view = cluster.request(record, now), cluster.view(record.workload)
+        request = cluster.request(record, now)
+        view = request.seen(cluster.view(record.workload))
         verdict = cluster.placement.resize(request, record.placements, view)
         if isinstance(verdict, Place):
-            yield Resize(record.name, verdict.placements, verdict.decision)
+            yield Reallocate(record.name, verdict.placements, verdict.decision)

@@ -30,7 +30,7 @@ from wharfinger.model.decisions import (
     Stage,
 )
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import Request, View
+from wharfinger.model.view import Request, Resize, View
 from wharfinger.policies.placement.common import candidate, needed, open_servers, refuse
 from wharfinger.policies.placement.least_loaded import LeastLoaded
 from wharfinger.simulator.oracle.colocations import SAFE, Colocations, NewcomerEffect
@@ -104,7 +104,7 @@ class GreedyOracle:
         A service is asked what it is asked now.
         """
         wants = self._knowledge.wants(request.workload.name)
-        if wants is None or not wants.sized or not view.capabilities.resize:
+        if wants is None or not wants.sized or view.capabilities.resize is not Resize.ANY:
             return None
         self._now = max(self._now, request.now)
         held = {view.row(p.server): p.allocation.cpu_millicpus for p in placements}
@@ -308,10 +308,16 @@ class Search:
 
     # --- several servers ------------------------------------------------------------------------
 
+    def _most_servers(self) -> int:
+        """One for a gang, and for what is to be spread: it keeps neither on several."""
+        scale = self._wants.job.workload.scale
+        if scale.gang or scale.spread is not None:
+            return 1
+        return min(scale.max_servers, self._view.capabilities.max_servers_per_workload)
+
     def several(self, one: Choice) -> list[Choice]:
         """The fewest servers that suffice where one does not; empty = one is better."""
-        scale = self._wants.job.workload.scale.max_servers
-        most = min(scale, self._view.capabilities.max_servers_per_workload)
+        most = self._most_servers()
         if self._best_effort or most < 2 or self.aimed == inf or not one.short:
             return []
         best, reached = [], one.value * ENOUGH_MORE
@@ -371,10 +377,7 @@ class Search:
         is_service = self._wants.job.load is not None
         if self.aimed == inf or (value >= self.needed and not is_service):
             return []
-        most = min(
-            self._wants.job.workload.scale.max_servers,
-            self._view.capabilities.max_servers_per_workload,
-        )
+        most = self._most_servers()
         rows, found = list(self._held), []
         choices = self._most_on(rows)
         while choices:

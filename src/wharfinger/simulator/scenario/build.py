@@ -13,6 +13,7 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU, Platform, Server
 from wharfinger.model.units import format_bytes
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.scenario.arrivals import arrival_times, base_gap
+from wharfinger.simulator.scenario.others import draw_others
 from wharfinger.simulator.scenario.population import (
     Draft,
     World,
@@ -77,7 +78,8 @@ def build(
     check_room(len(world.trace_jobs) + sum(counts), sum(group.count for group in world.groups))
     drafts, times = _population(world, counts)
     cluster = tuple(_servers(world))
-    scenario = world.scenario
+    scenario, horizon = world.scenario, _horizon(world, drafts, times)
+    largest = max(s.cpu_millicpus for s in cluster), max(s.memory_bytes for s in cluster)
     return Setup(
         scenario.name,
         cluster,
@@ -87,7 +89,7 @@ def build(
         draw_faults(
             scenario.faults,
             [server.name for server in cluster],
-            _horizon(world, drafts, times),
+            horizon,
             streams.of("faults/outages"),
         ),
         scenario.measuring,
@@ -97,6 +99,8 @@ def build(
         max([scenario.max_servers, *(draft.of.scale.max_servers for draft in drafts)]),
         world.notes,
         world.needs,
+        draw_others(scenario.others, horizon, largest, streams.of("others")),
+        scenario.evictions,
     )
 
 
@@ -347,7 +351,8 @@ def _population(world: World, counts: Sequence[int]) -> tuple[list[Draft], list[
 def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> float:
     if world.scenario.until_seconds is not None:
         return world.scenario.until_seconds
-    if world.scenario.faults.mtbf_seconds is None or not drafts:
+    is_drawn = world.scenario.faults.mtbf_seconds or world.scenario.others
+    if not (is_drawn and drafts):
         return 0.0
     longest = max(
         draft.lifetime_seconds

@@ -27,6 +27,7 @@ from wharfinger.model.workload import Adapt, LatencyBound, Profile, Scale, Workl
 from wharfinger.simulator.scenario.arrivals import Arrivals
 from wharfinger.simulator.scenario.distributions import Distribution, constant, distribution_fields
 from wharfinger.simulator.scenario.loads import LoadModel
+from wharfinger.simulator.scenario.others import Evictions, Others
 from wharfinger.simulator.scenario.scenario_kinds import (
     COUNT,
     CPUS,
@@ -267,6 +268,14 @@ class Scenario:
         default_factory=Measuring
     )
     faults: Annotated[Faults, section(Faults, "What goes wrong.")] = field(default_factory=Faults)
+    others: Annotated[
+        Others | None,
+        section(Others, "Jobs of others, which come and go on the same servers; none without it."),
+    ] = None
+    evictions: Annotated[
+        Evictions | None,
+        section(Evictions, "The engine takes workloads off that run; none without it."),
+    ] = None
     until_seconds: Annotated[float | None, DURATION("The end.", default="when all is done")] = None
     engine: Annotated[EngineAbility, section(EngineAbility, "What the engine can do.")] = field(
         default_factory=EngineAbility

@@ -7,10 +7,12 @@ from typing import Annotated
 import numpy as np
 
 from wharfinger.errors import InvalidInput
-from wharfinger.manifest.kinds import BOOLEAN, DURATION, NAME, TIME
+from wharfinger.manifest.kinds import BOOLEAN, DURATION, NAME, TIME, choice
 from wharfinger.manifest.sections import section
 from wharfinger.model.platform import Server
+from wharfinger.model.view import Resize
 from wharfinger.simulator.scenario.jobs import Job
+from wharfinger.simulator.scenario.others import Evictions, ForeignJob
 from wharfinger.simulator.scenario.scenario_kinds import FRACTION, SIGMA
 from wharfinger.simulator.truth.ground_truth import GroundTruth
 
@@ -40,7 +42,9 @@ class Costs:
 class EngineAbility:
     """What the simulated engine can do; no policy plans anything else."""
 
-    resize: Annotated[bool, BOOLEAN("It changes the allocation of what runs.")] = True
+    resize: Annotated[
+        Resize, choice(Resize, "any")("How far it changes the allocations of what runs.")
+    ] = Resize.ANY
     suspend: Annotated[bool, BOOLEAN("It suspends what runs, and resumes it.")] = True
     fractional_cpu: Annotated[bool, BOOLEAN("CPU in thousandths; else in whole CPUs.")] = True
 
@@ -138,6 +142,7 @@ class Setup:
         jobs: In order of arrival.
         training: Applications that were profiled exhaustively before, for policies that classify.
         needs: Of the physics: by application, usable thousandths of a CPU on a server, and bytes.
+        others: Jobs of others on the same servers, in order of time.
     """
 
     name: str
@@ -153,3 +158,5 @@ class Setup:
     max_servers: int = 8
     notes: tuple[str, ...] = ()
     needs: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    others: tuple[ForeignJob, ...] = ()
+    evictions: Evictions | None = None
