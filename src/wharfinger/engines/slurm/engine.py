@@ -102,11 +102,12 @@ class SlurmEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        """As Slurm has it: whole CPUs; a supervisor on a shared directory can suspend."""
+        """As Slurm has it: whole CPUs; a supervisor on a shared directory paces and suspends."""
+        supervised = self._settings.shared_dir is not None
         return Capabilities(
             fractional_cpu=False,
-            resize=Resize.NONE,
-            suspend=self._settings.shared_dir is not None,
+            resize=Resize.WITHIN_ALLOCATION if supervised else Resize.NONE,
+            suspend=supervised,
             memory_limit=False,
             evicts=True,
         )
