@@ -7,11 +7,11 @@ takes in the outcomes and reports. While Slurm does not answer nothing is report
 
 import logging
 import secrets
-import select
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 from wharfinger.core import actions as act
@@ -29,6 +29,7 @@ from wharfinger.engines.slurm.jobs import (
     StopOrder,
     Watched,
 )
+from wharfinger.engines.slurm.measuring import NodeMonitor
 from wharfinger.engines.slurm.script import mebibytes, whole_cpus
 from wharfinger.engines.slurm.servers import Held, has_size, servers_of
 from wharfinger.engines.slurm.settings import (
@@ -40,6 +41,7 @@ from wharfinger.engines.slurm.settings import (
 )
 from wharfinger.engines.slurm.start import SlurmStart, Step
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
+from wharfinger.engines.supervised.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, WharfingerError
 from wharfinger.host.accounts import other_account
 from wharfinger.host.reports import STOPPED_BEFORE_START, End
@@ -75,17 +77,25 @@ class SlurmEngine:
         client: Asks Slurm.
         notes: What must be found again.
         settings: What the administrator stated.
+        directory: On this host, for the records of load generators; ``None`` = on the shared one.
     """
 
     name = "slurm"
 
     def __init__(
-        self, client: SlurmClient, notes: Notes, settings: SlurmSettings | None = None
+        self,
+        client: SlurmClient,
+        notes: Notes,
+        settings: SlurmSettings | None = None,
+        directory: Path | None = None,
     ) -> None:
         self._client = client
         self._notes = StartNotes(notes)
         self._settings = settings or SlurmSettings()
+        self._directory = directory
         self._calls = SlowCalls()
+        self._watcher = Watcher()
+        self._monitor: NodeMonitor | None = None
         self._open_jobs: SlurmJobs | None = None
         self._partitions: tuple[str, ...] = ()
         self._nodes: Sequence[Node] = ()
@@ -101,12 +111,15 @@ class SlurmEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        """As Slurm has it: whole CPUs; a supervisor on a shared directory can suspend."""
+        """As Slurm has it: whole CPUs; with a shared directory it can suspend and measure."""
+        shared = self._settings.shared_dir is not None
         return Capabilities(
             fractional_cpu=False,
             resize=Resize.NONE,
-            suspend=self._settings.shared_dir is not None,
+            suspend=shared,
             memory_limit=False,
+            measures=shared,
+            probes=shared,
             evicts=True,
         )
 
@@ -131,6 +144,8 @@ class SlurmEngine:
         self._tell_of_sizeless(nodes)
         self._starts = {key: self._recall(key, note) for key, note in self._notes.items().items()}
         self._calls.open()
+        self._watcher.open()
+        self._watcher.add(self._calls.fileno(), lambda: None)  # ``poll`` takes the outcomes.
         try:
             self._open_jobs = SlurmJobs(
                 client,
@@ -146,6 +161,7 @@ class SlurmEngine:
             self._watch()
             first = _patiently(self._jobs.look)
         except BaseException:
+            self._watcher.close()
             self._calls.close()
             raise
         self._adopt(first)
@@ -168,12 +184,31 @@ class SlurmEngine:
                 start.job = look.jobs.get(key)
         self._nodes = look.nodes or ()
         self._tell_of_servers()
+        self._monitor = self._make_monitor()
+        if self._monitor is not None:
+            self._monitor.adopt()
         for key, start in self._starts.items():
             self._tell(*start.state())
             if start.live and start.job is not None and start.job.held:
                 self._calls.ask(self._jobs.release_operation, key, start.job.job_id)
         self._take_look(look)
         self._hurry()
+
+    def _make_monitor(self) -> NodeMonitor | None:
+        shared = self._settings.shared_dir
+        if shared is None:
+            return None
+        identity = self._notes.identity(secrets.token_hex(6))
+        return NodeMonitor(
+            self._starts,
+            self._directory or shared / f"loads-{identity}",
+            identity,
+            self._jobs.run_dir,
+            lambda name: next((node.address for node in self._nodes if node.name == name), ""),
+            self._stop_as_not_alive,
+            self._watcher,
+            self._tell,
+        )
 
     def _known_keys(self) -> tuple[str, ...]:
         return tuple(self._starts)
@@ -188,6 +223,10 @@ class SlurmEngine:
 
     def close(self) -> None:
         """Release everything; what runs goes on."""
+        if self._monitor is not None:
+            self._monitor.close()
+            self._monitor = None
+        self._watcher.close()
         self._calls.close()
         self._open_jobs = None
         self._starts.clear()
@@ -207,23 +246,28 @@ class SlurmEngine:
         """Reports since the last call, oldest first."""
         deadline = time.monotonic() + timeout_seconds
         while True:
+            left = deadline - time.monotonic()
+            self._watcher.wait(0.0 if self._reports else left)
             for outcome in self._calls.take():
                 self._take(outcome)
-            left = deadline - time.monotonic()
+            if self._monitor is not None:
+                self._monitor.work()
             if self._reports or left <= 0:
                 break
-            select.select([self._calls], [], [], left)
         told, self._reports = self._reports, []
         return told
 
     def fileno(self) -> int:
         """Readable when ``poll`` has something to do."""
-        return self._calls.fileno()
+        return self._watcher.fileno()
 
     def _tell(self, *reports: ev.Report) -> None:
         if reports:
             self._reports.extend(reports)
             self._calls.wake()
+        for report in reports:
+            if isinstance(report, End) and self._monitor is not None:
+                self._monitor.ended(report.key)
 
     # --- actions --------------------------------------------------------------------------------
 
@@ -247,6 +291,8 @@ class SlurmEngine:
 
     def perform(self, action: act.EngineAction) -> None:
         """Begin to carry out an action; ``poll`` reports the outcome."""
+        if self._monitor is not None and self._monitor.take(action):
+            self._calls.wake()
         match action:
             case act.StartWorkload():
                 self._start(action)
@@ -266,7 +312,7 @@ class SlurmEngine:
                 why = "this engine raises no sources of interference"
                 self._tell(ev.WorkloadProbed(key, number, Measurements(), why))
             case act.MeasureWorkload():
-                pass  # It says that it can't.
+                pass  # Its monitor has taken it.
 
     def _start(self, action: act.StartWorkload) -> None:
         key = action.key
@@ -313,15 +359,21 @@ class SlurmEngine:
         elif start.end is not None:
             self._tell(start.end)
         elif not start.settling:
-            self._calls.ask(self._jobs.stop_operation, key, StopOrder(key, grace_seconds))
-            self._calls.ask(
-                self._jobs.kill_operation,
-                f"{key} kill",
-                key,
-                delay_seconds=grace_seconds + _KILL_AFTER_SECONDS,
-            )
             start.stop_asked = True
-            self._hurry()
+            self._ask_to_stop(StopOrder(key, grace_seconds))
+
+    def _stop_as_not_alive(self, key: str, grace_seconds: float) -> None:
+        self._ask_to_stop(StopOrder(key, grace_seconds, not_alive=True))
+
+    def _ask_to_stop(self, order: StopOrder) -> None:
+        self._calls.ask(self._jobs.stop_operation, order.key, order)
+        self._calls.ask(
+            self._jobs.kill_operation,
+            f"{order.key} kill",
+            order.key,
+            delay_seconds=order.grace_seconds + _KILL_AFTER_SECONDS,
+        )
+        self._hurry()
 
     def _forbid(self, key: str) -> None:
         """A key that never started must not start any more, whenever it is asked for."""
@@ -504,6 +556,8 @@ class SlurmEngine:
             if start.accepted and start.live:
                 self._see(start, jobs.get(start.key), None)
                 self._follow(start, seconds)
+        if self._monitor is not None and look.usage:
+            self._monitor.observe_usage(look.usage)
         for key, figures in (look.usage or {}).items():
             if key in self._starts:
                 self._starts[key].usage = figures
@@ -569,7 +623,9 @@ class SlurmEngine:
         """Output of a start, as far as rotation keeps it; see ``Engine.read_log``."""
         start = self._start_of(key)
         if source == "load":
-            raise NotFound(f"{key!r} has no load generator that has run")
+            if self._monitor is None:
+                raise NotFound(f"{key!r} has no load generator: there is no shared directory")
+            return self._monitor.read_load(key, offset, limit_bytes)
         ended = start.end is not None
         run_dir = self._jobs.run_dir(key)
         if run_dir is not None:
