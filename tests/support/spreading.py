@@ -116,7 +116,9 @@ def policy_named(
 def other_settings(name: str) -> dict[str, Any]:
     """Another value than the usual one for every setting of a policy's parts."""
     bundle = bundle_of(name, EXTRA)
-    parts = (bundle.placement, ADMISSIONS[bundle.admission], ADAPTATIONS[bundle.adaptation])
+    named = ((bundle.admission, ADMISSIONS), (bundle.adaptation, ADAPTATIONS))
+    others = (registry[part] if isinstance(part, str) else part for part, registry in named)
+    parts = (bundle.placement, *others)
     usual = {key: value for part in parts for key, value in part.defaults().items()}
     return {key: _another(value) for key, value in usual.items()}
 

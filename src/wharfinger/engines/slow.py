@@ -81,7 +81,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CallOutcome:
     """What became of a call: ``result``, or the error that was final."""
 
     operation: Operation
@@ -152,7 +152,7 @@ class CallQueue:
 
     def finish(
         self, batch: Sequence[Call], results: Sequence[Any] | WharfingerError, now: float
-    ) -> list[Outcome]:
+    ) -> list[CallOutcome]:
         """The final outcomes of a batch; what is to be made again waits for that.
 
         A call for several that fails for good is made for each of them alone: one must not fail
@@ -164,17 +164,17 @@ class CallQueue:
                 self._put_back(batch, alone=True)
                 return []
             results = [results] * len(batch)
-        outcomes: list[Outcome] = []
+        outcomes: list[CallOutcome] = []
         again: list[Call] = []
         for call, result in zip(batch, results, strict=True):
             if not isinstance(result, WharfingerError):
-                outcomes.append(Outcome(call.operation, call.key, call.argument, result))
+                outcomes.append(CallOutcome(call.operation, call.key, call.argument, result))
             elif result.retryable and not _is_over(call, now):
                 call.failures += 1
                 call.due_at = now + call.operation.backoff.after(call.failures)
                 again.append(call)
             else:
-                outcomes.append(Outcome(call.operation, call.key, call.argument, error=result))
+                outcomes.append(CallOutcome(call.operation, call.key, call.argument, error=result))
         self._put_back(again)
         return outcomes
 
@@ -216,7 +216,7 @@ class SlowCalls:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._queue = CallQueue()
-        self._outcomes: list[Outcome] = []
+        self._outcomes: list[CallOutcome] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closing = False
@@ -274,7 +274,7 @@ class SlowCalls:
         """Make the descriptor readable, until the next ``take``."""
         os.eventfd_write(self._event, 1)
 
-    def take(self) -> list[Outcome]:
+    def take(self) -> list[CallOutcome]:
         """The outcomes since the last call, in the order in which the calls ended."""
         with self._changed:
             outcomes, self._outcomes = self._outcomes, []

@@ -6,7 +6,8 @@ import signal
 from pathlib import Path
 
 from wharfinger.core import events as ev
-from wharfinger.host.run_dir import ExitRecord
+from wharfinger.errors import WharfingerError
+from wharfinger.host.run_dir import ExitRecord, read_output
 from wharfinger.model.ends import CANNOT_RUN
 from wharfinger.model.workload import Run
 
@@ -17,6 +18,10 @@ STOPPED_BEFORE_START = "stopped before it started"
 SUPERVISOR_KILLED = "its supervisor was killed, so its exit status is unknown; the rest was killed"
 MACHINE_RESTARTED = "the machine was restarted while it ran"
 CLAIM_DAMAGED = "the claim of its supervisor was damaged; what was left of it was killed"
+
+MAX_LAST_OUTPUT = 200
+"""Characters of a failed program's last line that are reported."""
+_LAST_BYTES = 4096
 
 # Trying again, elsewhere or later, may help; with the same program in the same folder it may not.
 _PASSING = {errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EIO, errno.ETXTBSY}
@@ -80,6 +85,17 @@ def _start_failed(key: str, record: ExitRecord, program: Run | None) -> ev.Start
 
 def _lasts(step: str, number: int) -> bool:
     return step in _USERS_STEPS and number not in _PASSING
+
+
+def last_line(run_dir: Path, max_characters: int = MAX_LAST_OUTPUT) -> str:
+    """The last line of the output that is not empty, in printable characters; "" = unknown."""
+    try:
+        data, _ = read_output(run_dir, -_LAST_BYTES, _LAST_BYTES)
+    except (WharfingerError, OSError):
+        return ""
+    lines = data.decode(errors="replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return "".join(c if c.isprintable() else " " for c in last)[:max_characters]
 
 
 def describe_failed_start(record: ExitRecord, run: Run) -> str:

@@ -26,20 +26,15 @@ from typing import Annotated
 
 import msgspec
 
-from wharfinger.errors import InvalidInput, NotFound, WharfingerError
+from wharfinger.errors import InvalidInput, NotFound
 from wharfinger.files.atomic import closing_fd
 from wharfinger.host.processes import ProcessIdentity
 
-KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,199}")
-"""A start's key, which names its run directory."""
 CANCELLED = "cancelled\n"
 """The claim after which no launch can succeed."""
 
-MAX_LAST_OUTPUT = 200
-"""Characters of a failed program's last line that are reported."""
 
 _MAX_RECORD_BYTES = 16384
-_LAST_BYTES = 4096
 _MAX_OFFSET = 2**63 - 1
 _LOOKS = 16  # at a directory that changes while it is read; rotation alone needs two at most
 _TIME = struct.Struct("<QQ")
@@ -106,12 +101,6 @@ class RunRecord:
     supervisor: ProcessIdentity | None
     started: Started | None
     exit: ExitRecord | None
-
-
-def check_key(key: str) -> None:
-    """Raise ``InvalidInput`` for a key that can't be a file's name."""
-    if not KEY.fullmatch(key):
-        raise InvalidInput(f"key {key[:40]!r}: use 1 to 200 of A-Z a-z 0-9 . _ -, not . or - first")
 
 
 # --- files ------------------------------------------------------------------------------
@@ -258,17 +247,6 @@ def read_output(run_dir: Path, offset: int = 0, limit_bytes: int = 65536) -> tup
             if piece[0] or segments == _segments(directory):
                 break
     return piece
-
-
-def last_line(run_dir: Path, max_characters: int = MAX_LAST_OUTPUT) -> str:
-    """The last line of the output that is not empty, in printable characters; "" = unknown."""
-    try:
-        data, _ = read_output(run_dir, -_LAST_BYTES, _LAST_BYTES)
-    except (WharfingerError, OSError):
-        return ""
-    lines = data.decode(errors="replace").split("\n")
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-    return "".join(c if c.isprintable() else " " for c in last)[:max_characters]
 
 
 def output_times(run_dir: Path, offset: int = 0, length: int = 65536) -> list[tuple[int, float]]:

@@ -20,12 +20,17 @@ from wharfinger.host.accounts import UserAccount
 from wharfinger.host.binaries import supervisor_path
 from wharfinger.host.descriptors import high, high_memfd, sealed_memfd
 from wharfinger.host.processes import send_signal
-from wharfinger.host.run_dir import CANCELLED, open_run_dir, read_text, replace_synced, write_synced
+from wharfinger.host.run_control import (
+    decimal_seconds,
+    encode_pace,
+    write_pace,
+    write_stop,
+    write_suspended,
+)
+from wharfinger.host.run_dir import CANCELLED, open_run_dir, read_text, write_synced
 
 MIN_LOG_CAP_BYTES = 4096
 _MAX_SPEC_BYTES = 16 << 20
-_MIN_MILLICPUS = 10  # the kernel's smallest quota; less is rounded up
-_MAX_MILLICPUS = 8_192_000
 _SPEC_FD = 3
 _NOTICE_FD = 4
 
@@ -93,7 +98,7 @@ class LaunchSpec:
         yield from (("arg", argument) for argument in self.command)
         yield from (("env", f"{name}={value}") for name, value in self.env.items())
         yield "working_directory", self.working_directory
-        yield "stop_grace_seconds", _decimal_seconds(self.stop_grace_seconds)
+        yield "stop_grace_seconds", decimal_seconds(self.stop_grace_seconds)
         yield "log_cap_bytes", self.log_cap_bytes
         yield from (("cgroup_procs", path) for path in self.cgroup_procs)
         if self.cgroup_kill is not None:
@@ -102,7 +107,7 @@ class LaunchSpec:
             yield "freezer", self.freezer
         yield from (("cpu", cpu) for cpu in self.cpus)
         yield "nice", self.nice
-        yield "cpu_millicpus", _encode_pace(self.cpu_millicpus)
+        yield "cpu_millicpus", encode_pace(self.cpu_millicpus)
         yield from (("rlimit", ":".join(map(str, limit))) for limit in self.rlimits)
         if self.account is not None:
             yield "uid", self.account.uid
@@ -245,13 +250,6 @@ def request_stop(run_dir: Path, pidfd: int, grace_seconds: float) -> None:
     send_signal(pidfd, signal.SIGTERM)
 
 
-def write_stop(run_dir: Path, grace_seconds: float) -> None:
-    """Say with which grace a run is to end at its supervisor's next SIGTERM."""
-    grace = _decimal_seconds(grace_seconds)
-    with open_run_dir(run_dir) as directory, contextlib.suppress(OSError):
-        replace_synced(directory, "stop", grace)
-
-
 def request_pace(run_dir: Path, pidfd: int, cpu_millicpus: int | None) -> None:
     """Hold a run's processes to another share of CPU time; ``None`` = no limit.
 
@@ -260,11 +258,6 @@ def request_pace(run_dir: Path, pidfd: int, cpu_millicpus: int | None) -> None:
     """
     write_pace(run_dir, cpu_millicpus)
     send_signal(pidfd, signal.SIGUSR1)
-
-
-def write_pace(run_dir: Path, cpu_millicpus: int | None) -> None:
-    """Say to which share a run is held from its supervisor's next SIGUSR1 on; as above."""
-    _put(run_dir, "pace", _encode_pace(cpu_millicpus) + "\n")
 
 
 def request_suspend(run_dir: Path, pidfd: int) -> None:
@@ -277,23 +270,6 @@ def request_resume(run_dir: Path, pidfd: int) -> None:
     """Resume a run's processes, at their share; it is no error when they run."""
     write_suspended(run_dir, suspended=False)
     send_signal(pidfd, signal.SIGUSR1)
-
-
-def write_suspended(run_dir: Path, *, suspended: bool) -> None:
-    """Say whether a run is suspended from its supervisor's next SIGUSR1 on; as above."""
-    if suspended:
-        _put(run_dir, "suspended", "")
-        return
-    with open_run_dir(run_dir) as directory, contextlib.suppress(FileNotFoundError):
-        os.unlink("suspended", dir_fd=directory)
-
-
-def _put(run_dir: Path, name: str, text: str) -> None:
-    with open_run_dir(run_dir) as directory:
-        try:
-            replace_synced(directory, name, text)
-        except OSError as error:
-            raise OutOfSpace(f"{run_dir}: cannot write {name!r}: {error.strerror}") from error
 
 
 def _check_launch(spec: LaunchSpec) -> None:
@@ -322,25 +298,6 @@ def signal_named(name: str) -> signal.Signals:
         raise InvalidInput(
             f"spec.run.stopSignal: {name!r} is no signal; name one as 'kill -l' does, e.g. INT"
         ) from None
-
-
-def _encode_pace(cpu_millicpus: int | None) -> str:
-    """A share of CPU time as the supervisor reads it; ``None`` = no limit, else ``InvalidInput``.
-
-    >>> _encode_pace(250), _encode_pace(3), _encode_pace(None)
-    ('250', '10', 'max')
-    """
-    if cpu_millicpus is None:
-        return "max"
-    if not 0 < cpu_millicpus <= _MAX_MILLICPUS:
-        raise InvalidInput(f"cpu_millicpus: {cpu_millicpus}; give 1 to {_MAX_MILLICPUS}")
-    return str(max(_MIN_MILLICPUS, cpu_millicpus))
-
-
-def _decimal_seconds(seconds: float) -> str:
-    if not 0 <= seconds <= 1e9:
-        raise InvalidInput(f"grace: {seconds} seconds; give a number from 0 to 1e9")
-    return f"{seconds:.3f}"
 
 
 def _encode_field(name: str, value: str | os.PathLike[str] | int) -> bytes:

@@ -49,7 +49,9 @@ def _harness(
         return SlurmEngine(client, notes, settings)
 
     def evict(key: str) -> None:
-        (job,) = (j for j in client.jobs() if j.comment.endswith(f" {key}") and j.nodes)
+        (job,) = (
+            j for j in client.jobs() if j.comment.endswith(f" {key}") and j.state == "RUNNING"
+        )
         cluster.run("scontrol", "update", f"JobId={job.job_id}", "Requeue=1")
         cluster.run("scontrol", "requeue", str(job.job_id))
 

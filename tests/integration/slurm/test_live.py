@@ -11,7 +11,6 @@ import pytest
 from tests.support.live import ENDED, LiveManager, manifest
 from wharfinger.demo.slurm.cluster import SlurmCluster
 
-ROUNDS = 10
 IN_FLIGHT = 20
 
 
@@ -93,8 +92,9 @@ def test_a_lost_nodes_restartable_work_goes_on_elsewhere(
     assert marks.read_text().count("\n") == 2
 
 
+@pytest.mark.parametrize("rounds", [3, pytest.param(20, marks=pytest.mark.long)])
 def test_kills_lose_nothing_and_double_nothing(
-    manager: LiveManager, cluster: SlurmCluster, tmp_path: Path
+    manager: LiveManager, cluster: SlurmCluster, tmp_path: Path, rounds: int
 ):
     chance = random.Random(7)
     marks = tmp_path / "marks"
@@ -102,7 +102,7 @@ def test_kills_lose_nothing_and_double_nothing(
     foreign = cluster.submit("sleep 600", "-w", "n6", "--comment", "wharfinger-run of nobody")
     held = cluster.submit("exit 1", "--hold", "--comment", "wharfinger: {")
     codes: dict[str, int] = {}
-    for round_number in range(ROUNDS):
+    for round_number in range(rounds):
         live = sum(w["phase"] not in ENDED for w in manager.workloads().values())
         names = [f"r{round_number}n{number}" for number in range(max(1, IN_FLIGHT - live))]
         codes |= {name: chance.choice((0, 0, 1, 3, 77, 255)) for name in names}

@@ -79,6 +79,11 @@ def _placed(server: str, cpu: int) -> Placement:
     return Placement(server, Allocation(cpu, 256 << 20))
 
 
+def _event_of(remedy, cluster):
+    manager = cluster.manager
+    return event_of(remedy, manager.state, manager.policy.placement, recommends=False)
+
+
 @pytest.mark.parametrize(
     ("able", "placements", "why"),
     [
@@ -94,7 +99,7 @@ def _placed(server: str, cpu: int) -> Placement:
 def test_the_core_does_not_what_a_policy_should_not_plan(able, placements, why: str) -> None:
     cluster = made("least-loaded", 4, 4, able=able)
     start(cluster, workload("w"))
-    event = event_of(Reallocate("w", placements, DECISION), cluster.manager.state, recommends=False)
+    event = _event_of(Reallocate("w", placements, DECISION), cluster)
     if why:
         assert isinstance(event, ev.AllocationUnchanged)
         assert event.decision.reason is ReasonCode.NOT_SUPPORTED
@@ -106,7 +111,7 @@ def test_the_core_does_not_what_a_policy_should_not_plan(able, placements, why: 
 def test_the_core_suspends_nothing_where_the_engine_cannot() -> None:
     cluster = made("least-loaded", 4, able=Capabilities(suspend=False))
     start(cluster, workload("w"), workload("x"))
-    event = event_of(Suspend("w", "x", DECISION), cluster.manager.state, recommends=False)
+    event = _event_of(Suspend("w", "x", DECISION), cluster)
     assert isinstance(event, ev.AllocationUnchanged)
     assert event.name == "x"
 

@@ -22,8 +22,9 @@ from wharfinger.errors import InvalidInput, OutOfSpace
 from wharfinger.host.accounts import UserAccount
 from wharfinger.host.cgroups import Group
 from wharfinger.host.environment import environment_of
+from wharfinger.host.keys import check_key
 from wharfinger.host.reports import end_of
-from wharfinger.host.run_dir import ExitRecord, check_key
+from wharfinger.host.run_dir import ExitRecord
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run
 

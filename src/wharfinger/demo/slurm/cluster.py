@@ -105,6 +105,8 @@ class SlurmCluster:
         oversubscribe: How many jobs may hold the same CPU (``OverSubscribe=FORCE``).
         settings: More of ``slurm.conf``, or other values.
         prefix: Where another Slurm than the system's is installed, as ``/opt/slurm-24.11``.
+        cgroup_plugin: What it must be told since it can't run without: ``"cgroup/v1"`` (23.11),
+            ``"disabled"`` (24.11).
 
     Raises:
         EngineFault: Something that it needs is not installed, or it does not come up.
@@ -118,6 +120,7 @@ class SlurmCluster:
         oversubscribe: int = 1,
         settings: Mapping[str, str] | None = None,
         prefix: Path | None = None,
+        cgroup_plugin: str = "",
     ) -> None:
         self.node_sets = tuple(nodes) or default_nodes()
         self.accounting: AccountingKind = accounting
@@ -125,6 +128,7 @@ class SlurmCluster:
         self._oversubscribe = oversubscribe
         self._settings = dict(settings or {})
         self._prefix = prefix
+        self._cgroup_plugin = cgroup_plugin
         self._user = pwd.getpwuid(os.geteuid()).pw_name
         self._places = Places(Path("/nonexistent"), ())
         self._keeper: Keeper | None = None
@@ -192,7 +196,7 @@ class SlurmCluster:
             )
         )
         (places.root / "cgroup.conf").write_text(
-            "CgroupPlugin=disabled\n" if self._prefix is not None else ""
+            f"CgroupPlugin={self._cgroup_plugin}\n" if self._cgroup_plugin else ""
         )
         if self.accounting == "slurmdbd":
             file = places.root / "slurmdbd.conf"

@@ -166,7 +166,7 @@ def slurm_conf(
     for node_set in nodes:
         for name in node_set.names:
             text += (
-                f"NodeName={name} NodeAddr=127.0.0.1 NodeHostname={host} Port={next(ports)} "
+                f"NodeName={name} NodeAddr=127.0.0.1 NodeHostname={name} Port={next(ports)} "
                 f"CPUs={node_set.cpus} RealMemory={node_set.memory_bytes // MIB} "
                 f"Feature=platform:{node_set.platform} State=UNKNOWN\n"
             )

@@ -35,10 +35,11 @@ from wharfinger.host.cgroups import ResizeRefused, discover
 from wharfinger.host.cgroups.limits import Means
 from wharfinger.host.descriptors import Alarm
 from wharfinger.host.execution import CommandExecution, execute
+from wharfinger.host.keys import check_key
 from wharfinger.host.presence import OtherManager, Presence
 from wharfinger.host.processes import bind_tree
 from wharfinger.host.reports import End
-from wharfinger.host.run_dir import Claim, check_key, read_run
+from wharfinger.host.run_dir import Claim, read_run
 from wharfinger.host.sandbox import SandboxKind, describe_support
 from wharfinger.host.topology import LocalServer, discover_servers, format_cpus
 from wharfinger.model.platform import Condition, ConditionKind

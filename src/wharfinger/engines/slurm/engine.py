@@ -18,7 +18,7 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import Execution, LogChunk, LogSource, Usage
 from wharfinger.engines.notes import Notes
-from wharfinger.engines.slow import Outcome, SlowCalls
+from wharfinger.engines.slow import CallOutcome, SlowCalls
 from wharfinger.engines.slurm.client.base import JobEnd, Node, SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import RunReading
 from wharfinger.engines.slurm.jobs import (
@@ -27,7 +27,7 @@ from wharfinger.engines.slurm.jobs import (
     SlurmJobs,
     StartOrder,
     StopOrder,
-    Watched,
+    WatchedStarts,
 )
 from wharfinger.engines.slurm.measuring import NodeMonitor
 from wharfinger.engines.slurm.script import mebibytes, whole_cpus
@@ -39,13 +39,14 @@ from wharfinger.engines.slurm.settings import (
     check_site,
     choose_partitions,
 )
-from wharfinger.engines.slurm.start import SlurmStart, Step
+from wharfinger.engines.slurm.start import NextStep, SlurmStart
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
 from wharfinger.engines.supervised.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, WharfingerError
 from wharfinger.host.accounts import other_account
+from wharfinger.host.keys import check_key
 from wharfinger.host.reports import STOPPED_BEFORE_START, End
-from wharfinger.host.run_dir import check_key, output_offset_at, output_times, read_output
+from wharfinger.host.run_dir import output_offset_at, output_times, read_output
 from wharfinger.host.supervisor import signal_named
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Measurements
@@ -104,18 +105,18 @@ class SlurmEngine:
         # Refused before anything was noted: they must not start when asked for again.
         self._refused: dict[str, ev.StartFailed] = {}
         self._reports: list[ev.Report] = []
-        self._watched = Watched()
+        self._watched = WatchedStarts()
         self._hurried_until = 0.0
         self._looked_at = 0.0
         self._took_seconds = 0.0
 
     @property
     def capabilities(self) -> Capabilities:
-        """As Slurm has it: whole CPUs; with a shared directory it can suspend and measure."""
+        """As Slurm has it: whole CPUs; with a shared directory it paces, suspends and measures."""
         shared = self._settings.shared_dir is not None
         return Capabilities(
             fractional_cpu=False,
-            resize=Resize.NONE,
+            resize=Resize.WITHIN_ALLOCATION if shared else Resize.NONE,
             suspend=shared,
             memory_limit=False,
             measures=shared,
@@ -423,7 +424,7 @@ class SlurmEngine:
 
     # --- outcomes -------------------------------------------------------------------------------
 
-    def _take(self, outcome: Outcome) -> None:
+    def _take(self, outcome: CallOutcome) -> None:
         jobs = self._jobs
         if outcome.operation is jobs.look_operation:
             if outcome.error is not None:
@@ -432,7 +433,7 @@ class SlurmEngine:
                 self._take_look(outcome.result)
             self._ask_for_look()
             return
-        takes: dict[Any, Callable[[SlurmStart, Outcome], None]] = {
+        takes: dict[Any, Callable[[SlurmStart, CallOutcome], None]] = {
             jobs.begin_operation: self._begun,
             jobs.release_operation: self._released,
             jobs.stop_operation: self._stopped,
@@ -448,7 +449,7 @@ class SlurmEngine:
         elif outcome.error is not None:
             log.warning("%s: %s: %s", outcome.key, outcome.operation.name, outcome.error)
 
-    def _begun(self, start: SlurmStart, outcome: Outcome) -> None:
+    def _begun(self, start: SlurmStart, outcome: CallOutcome) -> None:
         if outcome.error is None:
             start.note = replace(start.note, job_id=outcome.result)
             start.accepted = True
@@ -459,11 +460,11 @@ class SlurmEngine:
         # Slurm has said no. That may be otherwise elsewhere or later: its limits, a node's state.
         self._settle(start, ev.StartFailed(start.key, str(outcome.error), retryable=True))
 
-    def _released(self, start: SlurmStart, outcome: Outcome) -> None:
+    def _released(self, start: SlurmStart, outcome: CallOutcome) -> None:
         if outcome.error is not None and start.live and not start.stop_asked:
             log.warning("%s: its job can't be released: %s", start.key, outcome.error)
 
-    def _stopped(self, start: SlurmStart, outcome: Outcome) -> None:
+    def _stopped(self, start: SlurmStart, outcome: CallOutcome) -> None:
         if outcome.error is not None:
             log.warning("%s: its stop: %s", start.key, outcome.error)
         elif outcome.result and start.live:
@@ -472,7 +473,7 @@ class SlurmEngine:
         else:
             self._hurry()
 
-    def _controlled(self, start: SlurmStart, outcome: Outcome) -> None:
+    def _controlled(self, start: SlurmStart, outcome: CallOutcome) -> None:
         placement = outcome.argument.placement
         if placement is None:
             if outcome.error is not None:
@@ -483,7 +484,7 @@ class SlurmEngine:
             start.note = replace(start.note, placements=(placement,))
             self._tell(ev.AllocationResized(start.key, (placement,)))
 
-    def _withdrawn(self, start: SlurmStart, outcome: Outcome) -> None:
+    def _withdrawn(self, start: SlurmStart, outcome: CallOutcome) -> None:
         if not start.live:
             return
         start.withdrawing = False
@@ -494,7 +495,7 @@ class SlurmEngine:
         else:
             self._hurry()  # It has begun after all.
 
-    def _accounted(self, start: SlurmStart, outcome: Outcome) -> None:
+    def _accounted(self, start: SlurmStart, outcome: CallOutcome) -> None:
         if outcome.error is None:
             ended: JobEnd | None = outcome.result
             start.accounted = ended or start.accounted
@@ -506,7 +507,7 @@ class SlurmEngine:
         start.settling = True
         self._calls.ask(self._jobs.settle_operation, start.key, (start.key, start.note))
 
-    def _settled(self, start: SlurmStart, outcome: Outcome) -> None:
+    def _settled(self, start: SlurmStart, outcome: CallOutcome) -> None:
         start.settling = False
         if outcome.error is not None:
             log.error("%s: its end can't be noted: %s", start.key, outcome.error)
@@ -524,7 +525,7 @@ class SlurmEngine:
         starting = tuple(s.key for s in live if s.started is None)
         running = tuple(s.key for s in live if s.started is not None)
         hurried = time.monotonic() < self._hurried_until
-        self._watched = Watched(starting, running, hurried)
+        self._watched = WatchedStarts(starting, running, hurried)
 
     def _hurry(self) -> None:
         self._hurried_until = time.monotonic() + _HURRY_FOR_SECONDS
@@ -575,12 +576,12 @@ class SlurmEngine:
         settings, jobs = self._settings, self._jobs
         step = start.follow(seconds, settings.pending_seconds, settings.lost_seconds, self._settle)
         match step:
-            case Step.CANCEL:
+            case NextStep.CANCEL:
                 self._calls.ask(jobs.kill_operation, f"{start.key} kill", start.key)
-            case Step.WITHDRAW:
+            case NextStep.WITHDRAW:
                 start.withdrawing = True
                 self._calls.ask(jobs.withdraw_operation, start.key, start.key)
-            case Step.ASK_FOR_END:
+            case NextStep.ASK_FOR_END:
                 self._calls.ask(jobs.ends_operation, start.key, start.key)
             case None:
                 pass

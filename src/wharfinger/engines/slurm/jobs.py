@@ -29,10 +29,11 @@ from wharfinger.host.accounts import other_account
 from wharfinger.host.binaries import supervisor_path
 from wharfinger.host.environment import environment
 from wharfinger.host.processes import marker_of
+from wharfinger.host.reports import last_line
+from wharfinger.host.run_control import write_pace, write_stop, write_suspended
 from wharfinger.host.run_dir import (
     Claim,
     RunRecord,
-    last_line,
     open_run_dir,
     read_run,
     read_text,
@@ -42,9 +43,6 @@ from wharfinger.host.supervisor import (
     LaunchSpec,
     cancel,
     signal_named,
-    write_pace,
-    write_stop,
-    write_suspended,
 )
 from wharfinger.model.allocation import Placement
 from wharfinger.model.workload import Workload
@@ -87,7 +85,7 @@ class ControlOrder:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedStarts:
     """The starts that have not ended, by what they wait for; their job numbers are in the notes.
 
     ``hurried``: something is about to change, so Slurm is asked at once.
@@ -136,7 +134,7 @@ class SlurmJobs:
         settings: SlurmSettings,
         identity: str,
         partition_of: Callable[[str], str],
-        watched: Callable[[], Watched],
+        watched: Callable[[], WatchedStarts],
         calls: SlowCalls,
     ) -> None:
         self._client = client
@@ -450,7 +448,10 @@ class SlurmJobs:
         return {key: reading for key, reading in readings.items() if reading is not None}
 
     def _own_jobs(self) -> dict[str, SlurmJob]:
-        """Ours by key; what was handed in twice, or under a key that is not known, is cancelled."""
+        """Ours by key. What waits and must not start is cancelled.
+
+        It was handed in twice, under a key that is not known, or requeued after its end.
+        """
         own: dict[str, SlurmJob] = {}
         strays: list[int] = []
         for job in self._client.jobs():
@@ -458,12 +459,15 @@ class SlurmJobs:
             if key is None:
                 continue
             note = self._notes.get(key)
-            if note is not None and note.job_id == job.job_id:
+            ended = note is not None and bool(note.reports)
+            if note is not None and note.job_id == job.job_id and not ended:
                 own[key] = job
-            elif job.held and (note is None or note.job_id is not None or note.reports):
+            elif job.state.upper() == "PENDING" and (
+                note is None or note.job_id is not None or ended
+            ):
                 strays.append(job.job_id)
         if strays:
-            log.warning("cancelled: held jobs %s, which nothing waits for", strays)
+            log.warning("cancelled: jobs %s, which nothing waits for", strays)
             self._client.cancel(strays)
         return own
 

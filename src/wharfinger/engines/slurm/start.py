@@ -19,7 +19,7 @@ MAX_STEP_SECONDS = 10.0
 """Counted of the time between two looks: while Slurm is away, nothing becomes overdue."""
 
 
-class Step(Enum):
+class NextStep(Enum):
     """What has to be done for a start."""
 
     CANCEL = "cancel"
@@ -112,7 +112,7 @@ class SlurmStart:
         pending_seconds: float,
         lost_seconds: float,
         settle: Callable[["SlurmStart", End], None],
-    ) -> Step | None:
+    ) -> NextStep | None:
         """What follows from what was seen of its job; called after each look at Slurm.
 
         Args:
@@ -129,7 +129,7 @@ class SlurmStart:
             return self._follow_live(job, step_seconds, pending_seconds, settle)
         claimed = self._has_begun(job)
         if not claimed:
-            return None if self.withdrawing else Step.WITHDRAW
+            return None if self.withdrawing else NextStep.WITHDRAW
         reading = self.reading
         if reading is not None:
             end = ends.end_of_run(self.key, reading, job, stop_asked=self.stop_asked)
@@ -148,7 +148,7 @@ class SlurmStart:
         if self.accounted is not None or self.over_seconds < self.ask_at_seconds:
             return None
         self.ask_at_seconds = 2 * self.over_seconds + 1
-        return Step.ASK_FOR_END
+        return NextStep.ASK_FOR_END
 
     def _has_begun(self, job: SlurmJob | None) -> bool:
         """Whether its program may have begun."""
@@ -165,7 +165,7 @@ class SlurmStart:
         seconds: float,
         pending_seconds: float,
         settle: Callable[["SlurmStart", End], None],
-    ) -> Step | None:
+    ) -> NextStep | None:
         if job.state.upper() != "PENDING":
             self.waiting_seconds, self.had_begun = 0.0, self._has_begun(job)
             return None
@@ -178,11 +178,11 @@ class SlurmStart:
             settle(
                 self, end or ends.evicted(self.key, "requeued", "Slurm put its job back in line")
             )
-            return Step.CANCEL
+            return NextStep.CANCEL
         self.waiting_seconds += seconds
         if self.waiting_seconds < pending_seconds or self.withdrawing:
             return None
-        return Step.WITHDRAW
+        return NextStep.WITHDRAW
 
     def why_withdrawn(self) -> ev.StartFailed:
         """Why nothing was started, now that it is sure that nothing will be."""

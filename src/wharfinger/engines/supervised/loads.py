@@ -18,8 +18,8 @@ from wharfinger.engines.supervised.records import StartRecord
 from wharfinger.engines.supervised.run import LocalRun
 from wharfinger.engines.supervised.watcher import Watcher
 from wharfinger.errors import NotFound, OutOfSpace, WharfingerError
-from wharfinger.host.reports import End
-from wharfinger.host.run_dir import last_line, read_output, read_run
+from wharfinger.host.reports import End, last_line
+from wharfinger.host.run_dir import read_output, read_run
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Workload
 

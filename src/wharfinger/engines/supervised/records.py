@@ -22,8 +22,9 @@ import msgspec
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, encode_event
 from wharfinger.errors import NotFound, OutOfSpace, StoreDamaged
+from wharfinger.host.keys import KEY
 from wharfinger.host.reports import End
-from wharfinger.host.run_dir import KEY, open_run_dir, read_text, write_synced
+from wharfinger.host.run_dir import open_run_dir, read_text, write_synced
 from wharfinger.model.allocation import Placement
 
 _UNFINISHED = ".new."

@@ -37,11 +37,10 @@ from wharfinger.host.processes import (
     open_pidfd,
     send_signal,
 )
-from wharfinger.host.reports import End
+from wharfinger.host.reports import End, last_line
 from wharfinger.host.run_dir import (
     Claim,
     RunRecord,
-    last_line,
     output_offset_at,
     output_times,
     read_output,

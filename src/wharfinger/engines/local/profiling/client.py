@@ -28,7 +28,7 @@ from wharfinger.engines.supervised.records import list_keys
 from wharfinger.engines.supervised.run import LocalRun
 from wharfinger.engines.supervised.watcher import Callback, Watcher
 from wharfinger.errors import InvalidInput
-from wharfinger.host.run_dir import check_key
+from wharfinger.host.keys import check_key
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import (
     Performance,

@@ -23,8 +23,8 @@ from wharfinger.host.accounts import UserAccount, other_account
 from wharfinger.host.cgroups import Group
 from wharfinger.host.environment import environment_of
 from wharfinger.host.processes import children_of, descendants, has_ended
-from wharfinger.host.reports import describe_failed_start
-from wharfinger.host.run_dir import ExitRecord, last_line, read_run
+from wharfinger.host.reports import describe_failed_start, last_line
+from wharfinger.host.run_dir import ExitRecord, read_run
 from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, read_report, sandboxed
 from wharfinger.host.supervisor import Supervisor, request_stop
 from wharfinger.model.allocation import Allocation, Placement

@@ -7,6 +7,7 @@ the form of a whole record is left out. A user who may name jobs can still write
 whole: who wants to be safe from that keeps accounts by slurmdbd, which is asked first.
 """
 
+import pwd
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -31,9 +32,8 @@ _JOBCOMP_LINE = re.compile(
 def sacct_command(job_ids: Sequence[int]) -> list[str]:
     """What asks accounting for the ends of jobs and their steps."""
     ids = ",".join(map(str, job_ids))
-    # Without a start time it looks back to midnight only, even for jobs that are named.
     return [
-        "sacct", "--noheader", "--parsable2", "--noconvert", "--duplicates", "--starttime=0",
+        "sacct", "--noheader", "--parsable2", "--noconvert", "--duplicates",
         f"--jobs={ids}", f"--format={SACCT_FIELDS}",
     ]  # fmt: skip
 
@@ -66,9 +66,18 @@ def ends_of_sacct(answer: bytes) -> list[JobEnd]:
                 end_time=scalars.time(end),
                 cpu_seconds=scalars.duration(cpu),
                 nodes=expand(nodes),
-                cancelled_by=scalars.text(by.removeprefix("by ")),
+                cancelled_by=_user_name(by.removeprefix("by ")),
             )
     return [found for found in last.values() if found is not None]
+
+
+def _user_name(uid: str) -> str:
+    """Its name where this host knows it; ``sacct`` tells the number."""
+    number = scalars.number(uid)
+    try:
+        return "" if number is None else pwd.getpwuid(number).pw_name
+    except (KeyError, OverflowError):
+        return str(number)
 
 
 def _add_step(last: dict[int, JobEnd | None], job_id: int, cpu: str, memory: str) -> None:
@@ -119,7 +128,7 @@ def ends_of_jobcomp(content: str, job_ids: Iterable[int]) -> list[JobEnd]:
             end_time=scalars.local_time(match["end"]),
             nodes=expand(match["nodes"]),
         )
-    return list(last.values())
+    return [last[job_id] for job_id in sorted(last)]
 
 
 def end_of_job(job: SlurmJob) -> JobEnd | None:

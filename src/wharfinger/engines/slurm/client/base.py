@@ -214,7 +214,10 @@ class SlurmClient(Protocol):
         """End jobs, waiting or running. One that has ended or is unknown is no error."""
 
     def signal(self, job_ids: Sequence[int], name: str) -> None:
-        """Send a signal (``"USR1"``) to the batch scripts, not to their steps."""
+        """Send a signal (``"USR1"``) to the batch scripts, not to their steps.
+
+        It may be lost without a word, as just after ``resume``: who needs its effect looks for it.
+        """
 
     def suspend(self, job_ids: Sequence[int]) -> None:
         """Stop running jobs; they keep their nodes."""
@@ -223,7 +226,11 @@ class SlurmClient(Protocol):
         """Let suspended jobs go on."""
 
     def requeue(self, job_ids: Sequence[int]) -> None:
-        """Take running jobs off and put them back in the queue, held, under the same id."""
+        """Take running jobs off and put them back in the queue, held, under the same id.
+
+        Slurm lets them start again after two minutes at the earliest, unless their ``StartTime``
+        is updated to ``now``.
+        """
 
     def script(self, job_id: int) -> str:
         """The batch script of a job, as its user handed it in."""

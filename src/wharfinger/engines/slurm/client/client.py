@@ -58,8 +58,8 @@ class CommandClient:
     ) -> None:
         self._commands = SlurmCommands(environment, timeout_seconds)
         self._site: Site | None = None
-        self._jobs: Poll[RawJob, SlurmJob] = Poll(decode_jobs, job_of, "job_id")
-        self._nodes: Poll[RawNode, Node] = Poll(decode_nodes, node_of, "name")
+        self._jobs = jobs_poll()
+        self._nodes = nodes_poll()
 
     def site(self) -> Site:
         """What holds while this controller runs; asked once and remembered."""
@@ -85,20 +85,26 @@ class CommandClient:
         """How those of the jobs that are known to have ended did; never a guess for another."""
         if not job_ids:
             return ()
-        site, wanted = self.site(), set(job_ids)
+        site = self.site()
         if site.accounting is Accounting.SLURMDBD:
-            return [
-                end
-                for ids in _in_parts(job_ids)
-                for end in ends_of_sacct(self._commands.run(*sacct_command(ids)))
-                if end.job_id in wanted
-            ]
+            try:
+                return self._ends_by_accounting(job_ids)
+            except SlurmUnavailable:
+                pass  # What the controller still holds of them is as true.
+        return self._ends_by_controller(set(job_ids), site.jobcomp_path)
+
+    def _ends_by_accounting(self, job_ids: Sequence[int]) -> list[JobEnd]:
+        answers = (self._commands.run(*sacct_command(ids)) for ids in _in_parts(job_ids))
+        wanted = set(job_ids)
+        return [end for answer in answers for end in ends_of_sacct(answer) if end.job_id in wanted]
+
+    def _ends_by_controller(self, wanted: set[int], jobcomp_path: str) -> list[JobEnd]:
         held = {job.job_id: job for job in self.jobs() if job.job_id in wanted}
         ends = {job_id: end for job_id, job in held.items() if (end := end_of_job(job))}
         # What the controller holds is not over by an older record: it may run again.
         rest = wanted - held.keys()
-        if rest and site.jobcomp_path:
-            ends |= {end.job_id: end for end in read_jobcomp(Path(site.jobcomp_path), rest)}
+        if rest and jobcomp_path:
+            ends |= {end.job_id: end for end in read_jobcomp(Path(jobcomp_path), rest)}
         return [ends[job_id] for job_id in sorted(ends)]
 
     def submit(self, script: str, options: Mapping[str, str]) -> int:
@@ -176,6 +182,16 @@ class CommandClient:
     def _change(self, job_ids: Sequence[int], verb: str) -> None:
         for ids in _in_parts(job_ids):
             self._commands.run("scontrol", verb, ",".join(map(str, ids)))
+
+
+def jobs_poll() -> Poll[RawJob, SlurmJob]:
+    """What ``squeue --json`` tells, folded from poll to poll."""
+    return Poll(decode_jobs, job_of, "job_id")
+
+
+def nodes_poll() -> Poll[RawNode, Node]:
+    """What ``nodes_command`` tells, folded from poll to poll."""
+    return Poll(decode_nodes, node_of, "name")
 
 
 def _in_parts(job_ids: Sequence[int]) -> Iterator[Sequence[int]]:

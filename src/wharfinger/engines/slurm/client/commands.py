@@ -38,7 +38,7 @@ _NO = (
         "use client commands of the controller's version",
     ),
     (
-        r"permission denied|not authorized|user id is not|not permitted",
+        r"permission denied|not authorized|invalid user id|not permitted",
         "run the manager as SlurmUser, or: sacctmgr modify user NAME set adminlevel=Operator",
     ),
     (r"invalid partition|partition .*not available", "name one of: sinfo -o %R"),

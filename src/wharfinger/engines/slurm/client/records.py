@@ -12,6 +12,7 @@ import msgspec
 
 from wharfinger.engines.slurm.client import scalars
 from wharfinger.engines.slurm.client.base import Node, SlurmJob
+from wharfinger.engines.slurm.client.commands import first_line
 from wharfinger.engines.slurm.client.hostlist import expand
 from wharfinger.engines.slurm.client.versions import states_of
 from wharfinger.errors import SlurmUnavailable
@@ -41,7 +42,11 @@ _BASE_OF_FLAG = {
 }
 
 
-class RawJob(msgspec.Struct):
+# Not objects of any kind: the garbage collector would look through a hundred thousand of them.
+Number = scalars.Wrapped | int | float | str | bool | None
+
+
+class RawJob(msgspec.Struct, gc=False):
     """The fields of a job that are read."""
 
     job_id: Any = None
@@ -53,40 +58,40 @@ class RawJob(msgspec.Struct):
     state_reason: Any = None
     comment: Any = None
     hold: Any = None
-    array_job_id: Any = None
-    array_task_id: Any = None
+    array_job_id: Number = None
+    array_task_id: Number = None
     array_task_string: Any = None
     nodes: Any = None
     required_nodes: Any = None
-    node_count: Any = None
-    cpus: Any = None
-    memory_per_node: Any = None
-    memory_per_cpu: Any = None
+    node_count: Number = None
+    cpus: Number = None
+    memory_per_node: Number = None
+    memory_per_cpu: Number = None
     tres_alloc_str: Any = None
     tres_req_str: Any = None
-    priority: Any = None
+    priority: Number = None
     features: Any = None
     account: Any = None
     qos: Any = None
     licenses: Any = None
     resv_name: Any = None
     dependency: Any = None
-    submit_time: Any = None
-    start_time: Any = None
-    end_time: Any = None
-    time_limit: Any = None
+    submit_time: Number = None
+    start_time: Number = None
+    end_time: Number = None
+    time_limit: Number = None
     restart_cnt: Any = None
-    exit_code: Any = None
+    exit_code: scalars.WrappedStatus | int | float | str | bool | None = None
 
 
-class RawNode(msgspec.Struct):
+class RawNode(msgspec.Struct, gc=False):
     """The fields of a node that are read."""
 
     name: Any = None
     state: Any = None
     state_flags: Any = None
     reason: Any = None
-    cpus: Any = None
+    cpus: Number = None
     alloc_cpus: Any = None
     real_memory: Any = None
     alloc_memory: Any = None
@@ -98,7 +103,7 @@ class RawNode(msgspec.Struct):
     sockets: Any = None
     cores: Any = None
     threads: Any = None
-    boot_time: Any = None
+    boot_time: Number = None
     address: Any = None
 
 
@@ -108,10 +113,12 @@ Value = TypeVar("Value", bound=SlurmJob | Node)
 
 class _Jobs(msgspec.Struct):
     jobs: list[RawJob]
+    errors: Any = None
 
 
 class _Nodes(msgspec.Struct):
     nodes: list[RawNode]
+    errors: Any = None
 
 
 _JOBS, _NODES = msgspec.json.Decoder(_Jobs), msgspec.json.Decoder(_Nodes)
@@ -121,21 +128,37 @@ _DAMAGED = (ValueError, RecursionError)
 def decode_jobs(answer: bytes) -> Iterable[RawJob]:
     """The jobs of an answer; ``SlurmUnavailable`` where it is none."""
     try:
-        return _JOBS.decode(answer).jobs
+        whole = _JOBS.decode(answer)
     except (msgspec.MsgspecError, *_DAMAGED):
         return _decode_leniently(answer, "jobs", RawJob)
+    _check_errors(whole.errors)
+    return whole.jobs
 
 
 def decode_nodes(answer: bytes) -> Iterable[RawNode]:
     """The nodes of an answer; ``SlurmUnavailable`` where it is none."""
     try:
-        return _NODES.decode(answer).nodes
+        whole = _NODES.decode(answer)
     except (msgspec.MsgspecError, *_DAMAGED):
         return _decode_leniently(answer, "nodes", RawNode)
+    _check_errors(whole.errors)
+    return whole.nodes
+
+
+def _check_errors(errors: Any) -> None:
+    """22.05 answers without jobs, and as if all were well, where there is no controller."""
+    if errors:
+        told = errors[0] if isinstance(errors, list) else errors
+        words = told if isinstance(told, dict) else {}
+        said = scalars.text(words.get("description")) or scalars.text(words.get("error"))
+        raise SlurmUnavailable(
+            f"Slurm answers with an error: {first_line(said) or 'it does not say which'}; "
+            "see that slurmctld runs: scontrol ping"
+        )
 
 
 def _decode_leniently(answer: bytes, key: str, kind: type[Raw]) -> list[Raw]:
-    """For what the quick way refuses: bytes that are no UTF-8, entries that are no objects."""
+    """For what the quick way refuses: bytes that are no UTF-8, values of unheard-of types."""
     try:
         whole = json.loads(answer.decode("utf-8", "replace"))
     except _DAMAGED as error:
@@ -143,6 +166,7 @@ def _decode_leniently(answer: bytes, key: str, kind: type[Raw]) -> list[Raw]:
             f"Slurm's answer about {key} is no JSON ({_brief(error)}); it may have been cut off"
         ) from error
     records = whole.get(key) if isinstance(whole, dict) else None
+    _check_errors(whole.get("errors") if isinstance(whole, dict) else None)
     if not isinstance(records, list):
         raise SlurmUnavailable(f"Slurm's answer has no list of {key}; see what squeue --json says")
     names = kind.__struct_fields__

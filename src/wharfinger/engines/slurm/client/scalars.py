@@ -9,6 +9,8 @@ import math
 import re
 from typing import Any
 
+import msgspec
+
 MIB = 1 << 20
 TEXT_LIMIT = 1 << 16
 """Characters of one text that are kept; Slurm itself takes at most 1024 from a user."""
@@ -22,25 +24,48 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 
 _CLOCK = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,6}):)?(\d{1,6}):(\d{1,2}(?:\.\d{1,9})?)")
 
 
+class Wrapped(msgspec.Struct, gc=False):
+    """A number since 23.02, which may be infinite or not set."""
+
+    set: Any = None
+    infinite: Any = None
+    number: Any = None
+
+
+class WrappedSignal(msgspec.Struct, gc=False):
+    """What ended a job since 23.02; ``id`` was ``signal_id`` at first."""
+
+    id: Any = None
+    signal_id: Any = None
+
+
+class WrappedStatus(msgspec.Struct, gc=False):
+    """How a job ended, since 23.02."""
+
+    return_code: Wrapped | int | float | str | bool | None = None
+    signal: WrappedSignal | int | float | str | bool | None = None
+
+
 def text(value: Any) -> str:
     """A text, cut at ``TEXT_LIMIT``; one that UTF-8 can't write is mended."""
     if type(value) is not str:
         return ""
-    if len(value) > TEXT_LIMIT:
-        value = value[:TEXT_LIMIT]
-    words: str = value
+    words: str = value if len(value) <= TEXT_LIMIT else value[:TEXT_LIMIT]
     return words if words.isascii() else words.encode("utf-8", "replace").decode()
 
 
 def number(value: Any) -> int | None:
-    """A whole number of zero or more, bare or as ``{"set", "infinite", "number"}``."""
-    if type(value) is dict:
+    """A whole number of zero or more, bare, a text, or wrapped (``Wrapped``, or the same bare)."""
+    if type(value) is Wrapped:
+        if value.set is False or value.infinite is True:
+            return None
+        value = value.number
+    elif type(value) is dict:
         if value.get("set") is False or value.get("infinite") is True:
             return None
         value = value.get("number")
-    if type(value) is str and len(value) < 20 and value.isascii() and value.isdigit():
-        value = int(value)
-    if type(value) is float and math.isfinite(value):
+    written = type(value) is str and len(value) < 20 and value.isascii() and value.isdigit()
+    if written or (type(value) is float and math.isfinite(value)):
         value = int(value)
     if type(value) is not int or not 0 <= value < _MAX_NUMBER or value in _NO_VALUES:
         return None
@@ -89,16 +114,20 @@ def duration(value: Any) -> float | None:
 
 
 def exit_status(value: Any) -> tuple[int | None, int | None]:
-    """Exit code and signal, of ``"1:9"``, a wait status, or 23.11's object."""
+    """Exit code and signal, of ``"1:9"``, a wait status, or ``WrappedStatus``."""
     if type(value) is str:
         code, _, signal = value.partition(":")
         return number(code), number(signal) or None
-    if type(value) is dict and "return_code" in value:
-        signal_value = value.get("signal")
-        signal_id: Any = None
-        if type(signal_value) is dict:
-            signal_id = signal_value.get("id", signal_value.get("signal_id"))
-        return number(value["return_code"]), number(signal_id) or None
+    if type(value) is dict:
+        of_signal = value.get("signal")
+        of_signal = of_signal if type(of_signal) is dict else {}
+        signals = WrappedSignal(of_signal.get("id"), of_signal.get("signal_id"))
+        return exit_status(WrappedStatus(value.get("return_code"), signals))
+    if type(value) is WrappedStatus:
+        killer = value.signal if type(value.signal) is WrappedSignal else WrappedSignal()
+        killed_by = number(killer.id) or number(killer.signal_id) or None
+        # Of what a signal killed, newer versions leave the code unset.
+        return number(value.return_code) if killed_by is None else 0, killed_by
     status = number(value)
     return (None, None) if status is None else (status >> 8 & 0xFF, (status & 0x7F) or None)
 
