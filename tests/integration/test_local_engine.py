@@ -25,7 +25,7 @@ from tests.support.local import (
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine
-from wharfinger.engines.local.records import StartRecord, create_run
+from wharfinger.engines.supervised.records import StartRecord, create_run
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run, Workload, WorkloadType

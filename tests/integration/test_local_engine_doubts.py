@@ -10,7 +10,7 @@ from tests.support import wait_until
 from tests.support.local import finished, is_gone, session, start, started
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.engines.local.records import EndRecord, StartRecord, create_run, save_end
+from wharfinger.engines.supervised.records import EndRecord, StartRecord, create_run, save_end
 from wharfinger.errors import OutOfSpace
 from wharfinger.host.run_dir import read_run
 from wharfinger.host.supervisor import LaunchSpec, launch
@@ -43,7 +43,7 @@ def test_what_says_that_it_ended_and_runs_is_not_believed(tmp_path: Path) -> Non
 def test_without_room_for_the_claim_no_start_is_called_failed(tmp_path: Path) -> None:
     with session(tmp_path) as cluster:
         actions = {key: start(cluster, key, "exit 0") for key in ("comes", "stays-away")}
-        with patch("wharfinger.engines.local.run.cancel", side_effect=NO_ROOM):
+        with patch("wharfinger.engines.supervised.run.cancel", side_effect=NO_ROOM):
             for key, action in actions.items():
                 place = Placement("nowhere", action.placements[0].allocation)
                 create_run(tmp_path / "state", key, StartRecord(place))

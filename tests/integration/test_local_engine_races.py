@@ -34,7 +34,7 @@ def test_a_stop_reaches_the_supervisor_that_came_first(tmp_path: Path) -> None:
 
     with harness.trial() as trial:
         start = trial.action("k", harness.programs.lasting("k"))
-        with patch("wharfinger.engines.local.machine.launch", launch_second):
+        with patch("wharfinger.engines.supervised.machine.launch", launch_second):
             trial.perform(start, act.StopWorkload("k", 5.0))
         assert trial.wait_for(ev.WorkloadFinished, "k").reason == "stopped"
         trial.expect_started_once("k")

@@ -15,7 +15,8 @@ from tests.support.local import finished, is_gone, names, session, start, starte
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk
-from wharfinger.engines.local import LocalEngine, machine
+from wharfinger.engines.local import LocalEngine
+from wharfinger.engines.supervised import machine
 from wharfinger.host.supervisor import LaunchSpec, Supervisor
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.workload import (

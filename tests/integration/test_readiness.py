@@ -16,7 +16,7 @@ from tests.support.profiling import measured
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine
-from wharfinger.engines.local.run import LocalRun
+from wharfinger.engines.supervised.run import LocalRun
 from wharfinger.errors import NotFound
 from wharfinger.model.performance import Quantity, Sample
 from wharfinger.model.profile import ProfilingPlan

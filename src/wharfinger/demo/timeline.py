@@ -102,7 +102,9 @@ class Timeline:
             return None
         return (last.busy_seconds - first.busy_seconds) / (self.cpus * span)
 
-    def watch(self, cluster: WatchedCluster, seconds: float, show: Callable[["Timeline"], None]) -> None:
+    def watch(
+        self, cluster: WatchedCluster, seconds: float, show: Callable[["Timeline"], None]
+    ) -> None:
         """Sample once a second until the run is so long; ``show`` is called after each sample."""
         while True:
             self.sample(cluster)

@@ -208,7 +208,7 @@ def prober(spec: WatchSpec, probe: Probe, clock: Callable[[], float] = time.mono
     """What makes a probe's attempts; of the probe, exactly one way is stated."""
     begin: Callable[[], Attempt]
     if probe.port is not None:
-        begin = partial(_PortAttempt, _LOCAL, probe.port, probe.timeout_seconds)
+        begin = partial(_PortAttempt, spec.host, probe.port, probe.timeout_seconds)
     elif probe.http is not None:
         begin = partial(_HttpAttempt, probe.http, probe.timeout_seconds)
     elif probe.command is not None:

@@ -112,7 +112,8 @@ class Proxies:
             with suppress(counters.NoCounters, OSError):
                 events = (counters.INSTRUCTIONS, counters.BRANCHES)
                 group, pid = self._spec.perf_group, self._spec.supervisor_pid
-                self._counters = counters.open_counters(events, group, pid)
+                if group or pid:  # Else it runs elsewhere.
+                    self._counters = counters.open_counters(events, group, pid)
         if self._counters is None:
             return
         count = self._counters.read()

@@ -18,6 +18,7 @@ class WatchSpec:
     """One workload to be measured; an empty string or tuple = there is none.
 
     Attributes:
+        host: Where its ports are.
         supervisor_pid: Root of its processes; 0 = unknown.
         cpu_file, perf_group: Its cgroup's count of CPU time; its cgroup for perf counters.
         throttle_file: Its cgroup's count of the periods in which its quota did not last.
@@ -38,6 +39,7 @@ class WatchSpec:
 
     key: str
     run_dir: str
+    host: str = "127.0.0.1"
     supervisor_pid: int = 0
     cpu_file: str = ""
     perf_group: str = ""

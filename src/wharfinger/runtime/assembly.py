@@ -80,7 +80,7 @@ def _slurm(directory: StateDirectory, options: Options) -> Engine:
     from wharfinger.engines.slurm.engine import SlurmEngine  # noqa: PLC0415
 
     notes = StoredNotes(directory.path, "slurm")
-    return SlurmEngine(CommandClient(), notes, options.slurm)
+    return SlurmEngine(CommandClient(), notes, options.slurm, directory.runs)
 
 
 ENGINES: dict[str, Callable[[StateDirectory, Options], Engine]] = {

@@ -8,8 +8,8 @@ import pytest
 
 from wharfinger.core import events as ev
 from wharfinger.engines.local.engine import LocalEngine
-from wharfinger.engines.local.machine import groups_of, pace_of
-from wharfinger.engines.local.records import (
+from wharfinger.engines.supervised.machine import groups_of, pace_of
+from wharfinger.engines.supervised.records import (
     EndRecord,
     StartRecord,
     create_run,

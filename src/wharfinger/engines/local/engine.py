@@ -14,20 +14,21 @@ from pathlib import Path
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, LogSource, Usage
-from wharfinger.engines.local import records
 from wharfinger.engines.local.checking import why_not
-from wharfinger.engines.local.machine import (
+from wharfinger.engines.local.profiling.client import ProfilingClient
+from wharfinger.engines.supervised import records
+from wharfinger.engines.supervised.loads import Loads
+from wharfinger.engines.supervised.machine import (
     Launcher,
     groups_of,
     identity_of_directory,
     limits,
     raise_open_files,
 )
-from wharfinger.engines.local.measuring import LocalMonitor
-from wharfinger.engines.local.profiling.client import ProfilingClient
-from wharfinger.engines.local.records import StartRecord
-from wharfinger.engines.local.run import LocalRun
-from wharfinger.engines.local.watcher import Watcher
+from wharfinger.engines.supervised.measuring import WorkloadMonitor
+from wharfinger.engines.supervised.records import StartRecord
+from wharfinger.engines.supervised.run import LocalRun
+from wharfinger.engines.supervised.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, OutOfSpace, Unavailable
 from wharfinger.host import reports
 from wharfinger.host.cgroups import ResizeRefused, discover
@@ -92,10 +93,9 @@ class LocalEngine:
         self._reports: list[ev.Report] = []
         self._starts = _Starts(self._directory, self._machine, self._watcher, self._tell)
         runs = self._runs = self._starts.runs
-        self._measuring = LocalMonitor(
-            self._directory,
+        self._measuring = WorkloadMonitor(
             runs,
-            self._machine,
+            Loads(self._directory, self._machine, self._watcher),
             self._watcher,
             self._tell,
             report_seconds=report_seconds,
@@ -146,7 +146,9 @@ class LocalEngine:
             self._starts.adopt(key)
         self._can_copy = describe_support(self._directory).kind is not SandboxKind.UNAVAILABLE
         self._profiling.open()
-        self._measuring.adopt()
+        runs = self._runs
+        going = {key: run.settled is None for key, run in runs.items()}
+        self._measuring.adopt(going, [run.run_dir for run in runs.values()])
         self._tell(ev.EngineSynced(tuple(self._runs), tuple(self._machine().servers)))
 
     def close(self) -> None:

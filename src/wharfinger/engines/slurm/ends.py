@@ -40,6 +40,7 @@ class RunReading:
         last_line: Of its output.
         fault: What was said where nothing was started; empty = nothing.
         unshared: Its directory is not there any more.
+        not_alive: That is why we have asked.
     """
 
     record: RunRecord
@@ -47,6 +48,7 @@ class RunReading:
     last_line: str = ""
     fault: str = ""
     unshared: bool = False
+    not_alive: bool = False
 
 
 def is_over(job: SlurmJob) -> bool:
@@ -80,7 +82,7 @@ def end_of_run(
     was_killed = record.stop_requested or record.signal is not None
     if job is not None and was_killed and not asked and (word := _eviction_of(job)):
         return evicted(key, word, _detail(job))
-    end = end_of(key, record, last_output=reading.last_line)
+    end = end_of(key, record, last_output=reading.last_line, not_alive=reading.not_alive)
     if isinstance(end, ev.WorkloadFinished) and end.reason == STOPPED and not asked:
         state = job.state.upper() if job is not None else ""
         end = replace(end, reason=_WORDS.get(state, CANCELLED), last_output=reading.last_line)

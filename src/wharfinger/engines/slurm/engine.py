@@ -7,11 +7,11 @@ takes in the outcomes and reports. While Slurm does not answer nothing is report
 
 import logging
 import secrets
-import select
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NoReturn
 
 from wharfinger.core import actions as act
@@ -29,6 +29,7 @@ from wharfinger.engines.slurm.jobs import (
     StopOrder,
     WatchedStarts,
 )
+from wharfinger.engines.slurm.measuring import NodeMonitor
 from wharfinger.engines.slurm.script import mebibytes, whole_cpus
 from wharfinger.engines.slurm.servers import Held, has_size, servers_of
 from wharfinger.engines.slurm.settings import (
@@ -41,6 +42,7 @@ from wharfinger.engines.slurm.settings import (
 from wharfinger.engines.slurm.start import NextStep, SlurmStart
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
 from wharfinger.engines.slurm.user_jobs import LetGoOrder
+from wharfinger.engines.supervised.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, WharfingerError
 from wharfinger.host.accounts import other_account
 from wharfinger.host.keys import check_key
@@ -77,17 +79,25 @@ class SlurmEngine:
         client: Asks Slurm.
         notes: What must be found again.
         settings: What the administrator stated.
+        directory: On this host, for the records of load generators; ``None`` = on the shared one.
     """
 
     name = "slurm"
 
     def __init__(
-        self, client: SlurmClient, notes: Notes, settings: SlurmSettings | None = None
+        self,
+        client: SlurmClient,
+        notes: Notes,
+        settings: SlurmSettings | None = None,
+        directory: Path | None = None,
     ) -> None:
         self._client = client
         self._notes = StartNotes(notes)
         self._settings = settings or SlurmSettings()
+        self._directory = directory
         self._calls = SlowCalls()
+        self._watcher = Watcher()
+        self._monitor: NodeMonitor | None = None
         self._open_jobs: SlurmJobs | None = None
         self._partitions: tuple[str, ...] = ()
         self._nodes: Sequence[Node] = ()
@@ -104,13 +114,15 @@ class SlurmEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        """As Slurm has it: whole CPUs; a supervisor on a shared directory paces and suspends."""
-        supervised = self._settings.shared_dir is not None
+        """As Slurm has it: whole CPUs; with a shared directory it paces, suspends and measures."""
+        shared = self._settings.shared_dir is not None
         return Capabilities(
             fractional_cpu=False,
-            resize=Resize.WITHIN_ALLOCATION if supervised else Resize.NONE,
-            suspend=supervised,
+            resize=Resize.WITHIN_ALLOCATION if shared else Resize.NONE,
+            suspend=shared,
             memory_limit=False,
+            measures=shared,
+            probes=shared,
             evicts=True,
             offers=True,
             annotates=True,
@@ -137,6 +149,8 @@ class SlurmEngine:
         self._tell_of_sizeless(nodes)
         self._starts = {key: self._recall(key, note) for key, note in self._notes.items().items()}
         self._calls.open()
+        self._watcher.open()
+        self._watcher.add(self._calls.fileno(), lambda: None)  # ``poll`` takes the outcomes.
         try:
             self._open_jobs = SlurmJobs(
                 client,
@@ -153,6 +167,7 @@ class SlurmEngine:
             self._watch()
             first = _patiently(self._jobs.look)
         except BaseException:
+            self._watcher.close()
             self._calls.close()
             raise
         self._adopt(first)
@@ -177,12 +192,31 @@ class SlurmEngine:
                 start.job = look.jobs.get(key)
         self._nodes = look.nodes or ()
         self._tell_of_servers()
+        self._monitor = self._make_monitor()
+        if self._monitor is not None:
+            self._monitor.adopt()
         for key, start in self._starts.items():
             self._tell(*start.state())
             if start.live and start.job is not None and start.job.held:
                 self._calls.ask(self._jobs.release_operation, key, start.job.job_id)
         self._take_look(look)
         self._hurry()
+
+    def _make_monitor(self) -> NodeMonitor | None:
+        shared = self._settings.shared_dir
+        if shared is None:
+            return None
+        identity = self._notes.identity(secrets.token_hex(6))
+        return NodeMonitor(
+            self._starts,
+            self._directory or shared / f"loads-{identity}",
+            identity,
+            self._jobs.run_dir,
+            lambda name: next((node.address for node in self._nodes if node.name == name), ""),
+            self._stop_as_not_alive,
+            self._watcher,
+            self._tell,
+        )
 
     def _tell_of_sizeless(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
@@ -194,6 +228,10 @@ class SlurmEngine:
 
     def close(self) -> None:
         """Release everything; what runs goes on."""
+        if self._monitor is not None:
+            self._monitor.close()
+            self._monitor = None
+        self._watcher.close()
         self._calls.close()
         self._open_jobs = None
         self._starts.clear()
@@ -214,23 +252,28 @@ class SlurmEngine:
         """Reports since the last call, oldest first."""
         deadline = time.monotonic() + timeout_seconds
         while True:
+            left = deadline - time.monotonic()
+            self._watcher.wait(0.0 if self._reports else left)
             for outcome in self._calls.take():
                 self._take(outcome)
-            left = deadline - time.monotonic()
+            if self._monitor is not None:
+                self._monitor.work()
             if self._reports or left <= 0:
                 break
-            select.select([self._calls], [], [], left)
         told, self._reports = self._reports, []
         return told
 
     def fileno(self) -> int:
         """Readable when ``poll`` has something to do."""
-        return self._calls.fileno()
+        return self._watcher.fileno()
 
     def _tell(self, *reports: ev.Report) -> None:
         if reports:
             self._reports.extend(reports)
             self._calls.wake()
+        for report in reports:
+            if isinstance(report, End) and self._monitor is not None:
+                self._monitor.ended(report.key)
 
     # --- actions --------------------------------------------------------------------------------
 
@@ -254,6 +297,8 @@ class SlurmEngine:
 
     def perform(self, action: act.EngineAction) -> None:
         """Begin to carry out an action; ``poll`` reports the outcome."""
+        if self._monitor is not None and self._monitor.take(action):
+            self._calls.wake()
         match action:
             case act.StartWorkload():
                 self._start(action)
@@ -275,7 +320,7 @@ class SlurmEngine:
             case act.AnnotateWorkload(handle=handle):
                 self._calls.ask(self._jobs.annotate_operation, f"{handle} comment", action)
             case act.MeasureWorkload():
-                pass  # It says that it can't.
+                pass  # Its monitor has taken it.
 
     def _start(self, action: act.StartWorkload) -> None:
         key = action.key
@@ -330,15 +375,21 @@ class SlurmEngine:
         elif start.end is not None:
             self._tell(start.end)
         elif not start.settling:
-            self._calls.ask(self._jobs.stop_operation, key, StopOrder(key, grace_seconds))
-            self._calls.ask(
-                self._jobs.kill_operation,
-                f"{key} kill",
-                key,
-                delay_seconds=grace_seconds + _KILL_AFTER_SECONDS,
-            )
             start.stop_asked = True
-            self._hurry()
+            self._ask_to_stop(StopOrder(key, grace_seconds))
+
+    def _stop_as_not_alive(self, key: str, grace_seconds: float) -> None:
+        self._ask_to_stop(StopOrder(key, grace_seconds, not_alive=True))
+
+    def _ask_to_stop(self, order: StopOrder) -> None:
+        self._calls.ask(self._jobs.stop_operation, order.key, order)
+        self._calls.ask(
+            self._jobs.kill_operation,
+            f"{order.key} kill",
+            order.key,
+            delay_seconds=order.grace_seconds + _KILL_AFTER_SECONDS,
+        )
+        self._hurry()
 
     def _forbid(self, key: str) -> None:
         """A key that never started must not start any more, whenever it is asked for."""
@@ -523,6 +574,8 @@ class SlurmEngine:
             if start.accepted and start.live:
                 self._see(start, jobs.get(start.key), None)
                 self._follow(start, seconds)
+        if self._monitor is not None and look.usage:
+            self._monitor.observe_usage(look.usage)
         for key, figures in (look.usage or {}).items():
             if key in self._starts:
                 self._starts[key].usage = figures
@@ -606,7 +659,9 @@ class SlurmEngine:
         """Output of a start, as far as rotation keeps it; see ``Engine.read_log``."""
         start = self._start_of(key)
         if source == "load":
-            raise NotFound(f"{key!r} has no load generator that has run")
+            if self._monitor is None:
+                raise NotFound(f"{key!r} has no load generator: there is no shared directory")
+            return self._monitor.read_load(key, offset, limit_bytes)
         ended = start.end is not None
         run_dir = self._jobs.run_dir(key)
         if run_dir is not None:

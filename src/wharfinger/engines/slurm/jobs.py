@@ -24,6 +24,7 @@ from wharfinger.engines.slurm.ends import RunReading, is_over
 from wharfinger.engines.slurm.settings import SlurmSettings
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
 from wharfinger.engines.slurm.user_jobs import UserJobs
+from wharfinger.engines.supervised.records import not_alive_grace_seconds, note_not_alive
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace, WharfingerError
 from wharfinger.files.atomic import sync_directory
 from wharfinger.host.accounts import other_account
@@ -69,10 +70,11 @@ class StartOrder:
 
 @dataclass(frozen=True, slots=True)
 class StopOrder:
-    """A stop that was asked for."""
+    """A stop that was asked for; ``not_alive``: because its liveness probe fails."""
 
     key: str
     grace_seconds: float
+    not_alive: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +256,10 @@ class SlurmJobs:
             return _GONE
         line = last_line(run_dir) if record.exit is not None else ""
         fault = "".join(c if c.isprintable() else " " for c in said)[:200]
-        return RunReading(record, stop_asked, line, "" if record.exit else fault)
+        not_alive = not_alive_grace_seconds(run_dir) is not None
+        return RunReading(
+            record, stop_asked, line, "" if record.exit else fault, not_alive=not_alive
+        )
 
     # --- starting -----------------------------------------------------------------------------
 
@@ -326,9 +331,9 @@ class SlurmJobs:
 
     # --- stopping -----------------------------------------------------------------------------
 
-    def _stop(self, orders: Sequence[StopOrder]) -> Sequence[bool]:
+    def _stop(self, orders: Sequence[StopOrder]) -> Sequence[bool | WharfingerError]:
         """Stop each, or make sure that it never starts: then the outcome is true."""
-        results: list[bool] = []
+        results: list[bool | WharfingerError] = []
         withdrawn: list[int] = []
         asked: list[int] = []
         jobs = self._own_jobs()
@@ -341,8 +346,12 @@ class SlurmJobs:
                 else _waits(jobs, order.key)
             )
             if not is_withdrawn and (run_dir := self.run_dir(order.key)) is not None:
-                with suppress(NotFound):
-                    write_stop(run_dir, order.grace_seconds)
+                try:
+                    self._write_stop(order, run_dir)
+                except OSError as error:
+                    why = f"{run_dir}: cannot write why it is stopped: {error.strerror}"
+                    results.append(EngineFault(why, retryable=True))
+                    continue
             results.append(is_withdrawn)
             if job_id is not None and note is not None:
                 # Of a user's script we don't know what a signal to it alone would leave behind.
@@ -351,6 +360,12 @@ class SlurmJobs:
             self._client.cancel(withdrawn)
         self._signal(asked, "TERM")
         return results
+
+    def _write_stop(self, order: StopOrder, run_dir: Path) -> None:
+        with suppress(NotFound):
+            if order.not_alive:
+                note_not_alive(run_dir, order.grace_seconds)
+            write_stop(run_dir, order.grace_seconds)
 
     def _signal(self, job_ids: Sequence[int], name: str) -> None:
         """Tell supervisors; of a job that does not run ``scancel`` would not let go for long."""

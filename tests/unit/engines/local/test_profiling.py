@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from wharfinger.engines.local.machine import Launcher
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.readings import Heard
 from wharfinger.engines.local.profiling.worker import cap, choose_upper
+from wharfinger.engines.supervised.machine import Launcher
 from wharfinger.host.cgroups import discover
 from wharfinger.host.topology import discover_servers
 from wharfinger.model.interference import SharedResource

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from wharfinger.engines.local.machine import groups_of
-from wharfinger.engines.local.records import list_keys, read_start, remove_run
+from wharfinger.engines.supervised.machine import groups_of
+from wharfinger.engines.supervised.records import list_keys, read_start, remove_run
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
 from wharfinger.host.processes import (
     ProcessIdentity,

@@ -20,13 +20,13 @@ from pathlib import Path
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event
-from wharfinger.engines.local.machine import Launcher
-from wharfinger.engines.local.measuring import LocalMonitor
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.session import EVERYWHERE
-from wharfinger.engines.local.records import list_keys
-from wharfinger.engines.local.run import LocalRun
-from wharfinger.engines.local.watcher import Callback, Watcher
+from wharfinger.engines.supervised.machine import Launcher
+from wharfinger.engines.supervised.measuring import WorkloadMonitor
+from wharfinger.engines.supervised.records import list_keys
+from wharfinger.engines.supervised.run import LocalRun
+from wharfinger.engines.supervised.watcher import Callback, Watcher
 from wharfinger.errors import InvalidInput
 from wharfinger.host.keys import check_key
 from wharfinger.model.interference import SharedResource
@@ -147,7 +147,7 @@ class ProfilingClient:
         runs: Mapping[str, LocalRun],
         machine: Callable[[], Launcher],
         watcher: Watcher,
-        measuring: LocalMonitor,
+        measuring: WorkloadMonitor,
         tell: Callable[[ev.Report], None],
     ) -> None:
         self._directory = directory / ".profiles"

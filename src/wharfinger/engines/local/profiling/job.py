@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from wharfinger.engines.local.machine import Launcher
+from wharfinger.engines.supervised.machine import Launcher
 from wharfinger.host.topology import LocalServer
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.workload import Workload

@@ -11,9 +11,9 @@ from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
-from wharfinger.engines.local.measuring import with_commands
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.runs import SandboxedRun, load_output
+from wharfinger.engines.supervised.measuring import with_commands
 from wharfinger.model.performance import Quantity
 from wharfinger.monitor.inside import Inside
 from wharfinger.monitor.source import COMMAND, HTTP, LINES

@@ -12,12 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from wharfinger.engines.local.checking import cannot_run
-from wharfinger.engines.local.machine import limits
-from wharfinger.engines.local.measuring import LOAD_ALLOCATION, cpu_file
 from wharfinger.engines.local.profiling.cleanup import clear_run
 from wharfinger.engines.local.profiling.job import Lifeline, ProfilingJob
-from wharfinger.engines.local.records import StartRecord, create_run
-from wharfinger.engines.local.run import SupervisedTree
+from wharfinger.engines.supervised.loads import LOAD_ALLOCATION
+from wharfinger.engines.supervised.machine import limits
+from wharfinger.engines.supervised.records import StartRecord, create_run
+from wharfinger.engines.supervised.run import SupervisedTree, cpu_file
 from wharfinger.errors import EngineFault, OutOfSpace
 from wharfinger.host.accounts import UserAccount, other_account
 from wharfinger.host.cgroups import Group

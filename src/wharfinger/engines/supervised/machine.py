@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from wharfinger.engines.local.records import StartRecord, create_run
+from wharfinger.engines.supervised.records import StartRecord, create_run
 from wharfinger.errors import InvalidInput
 from wharfinger.host.accounts import other_account
 from wharfinger.host.cgroups import CgroupControl, Group, Limits

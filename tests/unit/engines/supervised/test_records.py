@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.core import events as ev
-from wharfinger.engines.local.records import EndRecord, read_end, read_start, save_end
+from wharfinger.engines.supervised.records import EndRecord, read_end, read_start, save_end
 
 NESTED = '{"x":' + "[" * 8000 + "]" * 8000 + "}"
 

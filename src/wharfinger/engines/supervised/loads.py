@@ -1,44 +1,29 @@
-"""How the local engine's workloads perform: the meter, and the load generators of services.
+"""Load generators of services: each runs on this host, beside its service or for one elsewhere.
 
-The engine calls ``measure`` and ``ended``. The meter's samples of all workloads become one
-``ServerMeasured`` for each server, and what its probes find ``ReadinessChanged`` or the end of a
-program that is not alive.
+``measuring`` says which service has one, when it may begin, and when the service has ended.
 """
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk
-from wharfinger.engines.local import records
-from wharfinger.engines.local.machine import Launcher
-from wharfinger.engines.local.records import StartRecord
-from wharfinger.engines.local.run import LocalRun
-from wharfinger.engines.local.watcher import Watcher
-from wharfinger.errors import InvalidInput, NotFound, OutOfSpace, WharfingerError
-from wharfinger.host.accounts import other_account
-from wharfinger.host.cgroups import Group
-from wharfinger.host.cgroups.limits import UNIFIED
-from wharfinger.host.environment import environment
-from wharfinger.host.processes import marker_of
+from wharfinger.engines.supervised import records
+from wharfinger.engines.supervised.machine import Launcher
+from wharfinger.engines.supervised.records import StartRecord
+from wharfinger.engines.supervised.run import LocalRun
+from wharfinger.engines.supervised.watcher import Watcher
+from wharfinger.errors import NotFound, OutOfSpace, WharfingerError
 from wharfinger.host.reports import End, last_line
 from wharfinger.host.run_dir import read_output, read_run
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.workload import Workload
-from wharfinger.monitor.client import MARK, MeterClient, TellNewest, kill_commands
-from wharfinger.monitor.probes import HealthNews, HealthWord
-from wharfinger.monitor.source import BUFFERED
-from wharfinger.monitor.spec import LOAD, WatchSpec, spec_of
 
 log = logging.getLogger(__name__)
-
-CPU_FILES = (("cpu.stat", UNIFIED), ("cpuacct.usage", "cpuacct"))
 
 LOAD_ALLOCATION = Allocation(1000, 512 << 20)
 """One CPU and 512 MiB: what drives a load must not be what limits it."""
@@ -47,176 +32,6 @@ BRIEF_SECONDS = 2.0
 
 MAX_WORDS = 120
 """Characters of a generator's last line that are shown."""
-
-
-class LocalMonitor:
-    """Measures the engine's runs: reports each server every ``report_seconds`` to ``tell``.
-
-    While sources rise, runs are read every ``hastened_seconds``.
-    """
-
-    def __init__(
-        self,
-        directory: Path,
-        runs: Mapping[str, LocalRun],
-        machine: Callable[[], Launcher],
-        watcher: Watcher,
-        tell: Callable[[ev.Report], None],
-        *,
-        report_seconds: float,
-        hastened_seconds: float,
-    ) -> None:
-        self.hastened_seconds = hastened_seconds
-        self._runs = runs
-        self._tell = tell
-        self._readiness: dict[str, ev.ReadinessChanged] = {}
-        self._loads = Loads(directory, machine, watcher)
-        self._client = MeterClient(
-            watcher.add,
-            watcher.remove,
-            self._take,
-            self._hear,
-            report_seconds=report_seconds,
-            hastened_seconds=hastened_seconds,
-        )
-
-    def adopt(self) -> None:
-        """Take over the load generators; end what else an earlier manager left of measuring."""
-        kill_commands(run.run_dir for run in self._runs.values())
-        self._loads.adopt({key: run.settled is None for key, run in self._runs.items()})
-
-    def measure(self, action: act.MeasureWorkload) -> None:
-        """Measure a run from now on, by what its manifest says now."""
-        run = self._runs.get(action.key)
-        if run is not None and run.running:
-            run.workload = action.workload
-            spec = self._spec(run, action.workload)
-            self._loads.keep(run, action.workload, at_once=not (spec.ready or spec.reach))
-            self._client.watch(spec)
-
-    def pause(self, key: str, *, paused: bool) -> None:
-        """A run is suspended, or resumed: meanwhile nobody probes it."""
-        self._client.pause(key, paused=paused)
-
-    def read_load(self, key: str, offset: int, limit_bytes: int) -> LogChunk:
-        """Output of a run's load generator; raises ``NotFound`` where none has run."""
-        return self._loads.read_log(key, offset, limit_bytes)
-
-    def hasten(self, tell_newest: TellNewest | None) -> None:
-        """Tell of all runs each time that they are read, until called with ``None``."""
-        self._client.hasten(tell_newest)
-
-    def ended(self, key: str) -> None:
-        """A run has ended: measure it no more."""
-        self._readiness.pop(key, None)
-        self._client.forget(key)
-        self._loads.end(key)
-
-    def forget(self, key: str) -> None:
-        """Drop what its load generator has said."""
-        self._loads.forget(key)
-
-    def close(self) -> None:
-        """End the meter; load generators go on as their services do."""
-        self._client.close()
-        self._loads.close()
-
-    def _spec(self, run: LocalRun, workload: Workload) -> WatchSpec:
-        has_load = workload.measure.load_command is not None
-        where = WatchSpec(
-            run.key,
-            str(run.run_dir),
-            supervisor_pid=run.supervisor_pid or 0,
-            cpu_file=cpu_file(run.group),
-            throttle_file=str(run.group.paths["cpu"] / "cpu.stat") if run.group.has_quota else "",
-            perf_group=str(run.group.paths.get("perf_event", run.group.paths.get(UNIFIED, ""))),
-            load_runs=str(self._loads.prefix(run.key)) if has_load else "",
-        )
-        return with_commands(spec_of(where, workload), workload)
-
-    def _hear(self, key: str, news: HealthNews) -> None:
-        run = self._runs.get(key)
-        if run is None or not run.running or run.workload is None:
-            return
-        match news.word:
-            case HealthWord.READY | HealthWord.UNREADY:
-                ready = news.word is HealthWord.READY
-                self._loads.release(key, ready=ready)
-                if run.workload.run.ready is not None:
-                    self._tell_readiness(ev.ReadinessChanged(key, ready, news.reason))
-            case HealthWord.NOT_ALIVE:
-                self._stop_as_not_alive(run, run.workload, news.reason)
-            case HealthWord.SILENT_LOAD:
-                self._loads.restart(key, news.reason)
-
-    def _tell_readiness(self, changed: ev.ReadinessChanged) -> None:
-        # Another meter finds again what was told.
-        if self._readiness.get(changed.key) != changed:
-            self._readiness[changed.key] = changed
-            self._tell(changed)
-
-    def _stop_as_not_alive(self, run: LocalRun, workload: Workload, reason: str) -> None:
-        self._tell_readiness(ev.ReadinessChanged(run.key, False, f"not alive: {reason}"))
-        try:
-            run.stop_as_not_alive(workload.run.stop_grace_seconds)
-        except (WharfingerError, OSError) as error:
-            # The meter tells it again.
-            log.warning("%s is not alive and can't be stopped: %s", run.key, error)
-
-    def _take(self, samples: Sequence[Sample]) -> None:
-        by_server: dict[str, list[Sample]] = {}
-        for sample in samples:
-            run = self._runs.get(sample.key)
-            if any(reading.source == LOAD for reading in sample.readings.values()):
-                self._loads.heard(sample.key)
-            if run is not None and run.running and run.start.placement is not None:
-                told = _with_memory(self._with_trouble(sample), run.group)
-                by_server.setdefault(run.start.placement.server, []).append(told)
-        for server, told_of in by_server.items():
-            self._tell(ev.ServerMeasured(server, tuple(told_of)))
-        self._loads.revive()
-
-    def _with_trouble(self, sample: Sample) -> Sample:
-        trouble = self._loads.trouble(sample.key)
-        if not trouble or not sample.silent:
-            return sample
-        silent = {}
-        for quantity, silence in sample.silent.items():
-            reasons = silence.reason.split("; ")
-            others = [why for why in reasons if LOAD not in why and why != BUFFERED]
-            silent[quantity] = NoSignal("; ".join((trouble, *others)))
-        return replace(sample, silent=silent)
-
-
-def with_commands(spec: WatchSpec, workload: Workload) -> WatchSpec:
-    """The same with what its commands need: environment and user; without them if there is none."""
-    if not spec.runs_commands:
-        return spec
-    try:
-        account = other_account(workload.run.user)
-        env = {**environment(workload), **marker_of(Path(spec.run_dir), MARK)}
-    except InvalidInput as error:  # The user was removed since it was started.
-        log.warning("%s is measured and probed without commands: %s", spec.key, error)
-        ready, alive = (
-            probe if probe and probe.command is None else None for probe in (spec.ready, spec.alive)
-        )
-        return replace(spec, command=(), ready=ready, alive=alive)
-    user = () if account is None else (account.uid, account.gid, *account.groups)
-    return replace(spec, env=env, user=user)
-
-
-def _with_memory(sample: Sample, group: Group) -> Sample:
-    memory_bytes = group.memory_in_use()
-    if memory_bytes is None:
-        return sample
-    reading = Reading(float(memory_bytes), "memory of its control group", trusted=False)
-    return replace(sample, readings={**sample.readings, Quantity.MEMORY: reading})
-
-
-def cpu_file(group: Group) -> str:
-    """The file in which a group's CPU time is counted; empty where it has none."""
-    files = (group.paths[name] / file for file, name in CPU_FILES if name in group.paths)
-    return next((str(path) for path in files if path.exists()), "")
 
 
 @dataclass(slots=True)
@@ -248,7 +63,7 @@ class _Load:
 
 
 class Loads:
-    """Load generators: each runs beside its service, under a supervisor and in its own cgroups.
+    """Load generators: each runs under a supervisor and in its own cgroups.
 
     It begins once its service is ready, is started again whenever it ends or is silent, and is
     killed when the service ends. It outlives a manager as workloads do; the next one finds its run
@@ -289,17 +104,20 @@ class Loads:
             else:
                 self._keep_ended(key, load)
 
-    def keep(self, service: LocalRun, workload: Workload, *, at_once: bool) -> None:
+    def keep(self, key: str, server: str, workload: Workload, *, at_once: bool) -> None:
         """Let a service have the generator that its manifest names, or none.
 
-        ``at_once`` = nothing says when the service is ready.
+        Args:
+            key: The service's.
+            server: Of this host, where the generator is to run.
+            workload: The service.
+            at_once: Nothing says when the service is ready.
         """
-        placement = service.start.placement
-        if workload.measure.load_command is None or placement is None:
-            self.end(service.key)
-            self.forget(service.key)
+        if workload.measure.load_command is None or not server:
+            self.end(key)
+            self.forget(key)
             return
-        load = self._loads.setdefault(service.key, _Load(workload, placement.server, 0))
+        load = self._loads.setdefault(key, _Load(workload, server, 0))
         former = load.workload or workload
         if former.measure.load_command != workload.measure.load_command:
             if load.run is not None:
@@ -307,7 +125,7 @@ class Loads:
             load.run, load.trouble = None, ""
         load.workload = workload
         if at_once:
-            self.release(service.key, ready=True)
+            self.release(key, ready=True)
 
     def release(self, key: str, *, ready: bool) -> None:
         """A service is ready: its generator may begin. Or it is so no more: no other run begins."""
@@ -406,7 +224,7 @@ class Loads:
         command = load.workload.measure.load_command or ()
         workload = replace(load.workload, run=replace(load.workload.run, command=command))
         try:
-            self._directory.mkdir(mode=0o700, exist_ok=True)
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             machine = self._machine()
             start = machine.plan(name, placement)
             run_dir = records.create_run(self._directory, name, start)

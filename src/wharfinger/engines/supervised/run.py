@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from wharfinger.core import events as ev
 from wharfinger.engines.base import LogChunk, Usage
-from wharfinger.engines.local.machine import groups_of, pace_of
-from wharfinger.engines.local.records import (
+from wharfinger.engines.supervised.machine import groups_of, pace_of
+from wharfinger.engines.supervised.records import (
     EndRecord,
     StartRecord,
     not_alive_grace_seconds,
@@ -23,10 +23,11 @@ from wharfinger.engines.local.records import (
     remove_run,
     save_end,
 )
-from wharfinger.engines.local.watcher import Watcher
+from wharfinger.engines.supervised.watcher import Watcher
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace
 from wharfinger.host import reports
-from wharfinger.host.cgroups import GroupUsage, Limits, ResizeRefused
+from wharfinger.host.cgroups import Group, GroupUsage, Limits, ResizeRefused
+from wharfinger.host.cgroups.limits import UNIFIED
 from wharfinger.host.processes import (
     ProcessIdentity,
     has_ended,
@@ -54,7 +55,9 @@ from wharfinger.host.supervisor import (
     request_stop,
     request_suspend,
 )
+from wharfinger.model.performance import Quantity, Reading
 from wharfinger.model.workload import Workload
+from wharfinger.monitor.spec import WatchSpec
 
 T = TypeVar("T")
 
@@ -62,6 +65,8 @@ log = logging.getLogger(__name__)
 
 _DYING_SECONDS = 0.5
 """What a supervisor takes to end that was killed; one that waits for a disk takes longer."""
+
+_CPU_FILES = (("cpu.stat", UNIFIED), ("cpuacct.usage", "cpuacct"))
 
 _GONE = RunRecord(Claim.UNREADABLE, None, None, None)
 """The record of a run directory that is not there any more."""
@@ -243,6 +248,36 @@ class LocalRun(SupervisedTree):
     def started_at_seconds(self) -> float:
         """When its program began, in seconds since the epoch; 0 = it has not."""
         return (self._started and self._started.started_at) or 0.0
+
+    @property
+    def server(self) -> str:
+        """Where it was started; empty = its key was only forbidden."""
+        return self.start.placement.server if self.start.placement is not None else ""
+
+    @property
+    def load_server(self) -> str:
+        """Its load generator runs beside it."""
+        return self.server
+
+    def where(self) -> WatchSpec:
+        """Where it is read: its run directory, its processes and its cgroups."""
+        paths = self.group.paths
+        return WatchSpec(
+            self.key,
+            str(self.run_dir),
+            supervisor_pid=self.supervisor_pid or 0,
+            cpu_file=cpu_file(self.group),
+            throttle_file=str(paths["cpu"] / "cpu.stat") if self.group.has_quota else "",
+            perf_group=str(paths.get("perf_event", paths.get(UNIFIED, ""))),
+        )
+
+    def readings(self) -> dict[Quantity, Reading]:
+        """The memory of its cgroup, where it has one."""
+        memory_bytes = self.group.memory_in_use()
+        if memory_bytes is None:
+            return {}
+        reading = Reading(float(memory_bytes), "memory of its control group", trusted=False)
+        return {Quantity.MEMORY: reading}
 
     def watch_own(self, supervisor: Supervisor) -> None:
         """Watch a supervisor that this engine has launched."""
@@ -457,6 +492,12 @@ class LocalRun(SupervisedTree):
         if self.running and self._stop_grace_seconds is None:
             note_not_alive(self.run_dir, grace_seconds)
             self._request_stop(grace_seconds)
+
+
+def cpu_file(group: Group) -> str:
+    """The file in which a group's CPU time is counted; empty where it has none."""
+    files = (group.paths[name] / file for file, name in _CPU_FILES if name in group.paths)
+    return next((str(path) for path in files if path.exists()), "")
 
 
 def _reap(supervisor: ProcessIdentity) -> None:

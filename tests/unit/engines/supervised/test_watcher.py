@@ -2,7 +2,7 @@
 
 import os
 
-from wharfinger.engines.local.watcher import Watcher
+from wharfinger.engines.supervised.watcher import Watcher
 
 
 def test_news_of_a_closed_descriptor_is_not_its_successors() -> None:

@@ -155,5 +155,5 @@ class Watcher:
 
     def _opened(self) -> select.epoll:
         if self._epoll is None:
-            raise EngineFault("the local engine is not open")
+            raise EngineFault("the engine is not open")
         return self._epoll
