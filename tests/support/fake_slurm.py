@@ -26,9 +26,9 @@ GIBIBYTE = 1 << 30
 
 
 def node(name: str, *, cpus: int = 4, memory_bytes: int = 8 * GIBIBYTE, **more: object) -> Node:
-    """A node that is idle."""
+    """A node that is idle; its jobs are processes of this machine."""
     plain = Node(name, frozenset({"idle"}), "", cpus, 0, memory_bytes, 0, (), ("main",), "x86_64")
-    return replace(plain, **more)  # type: ignore[arg-type]
+    return replace(plain, **{"address": "127.0.0.1", **more})  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)

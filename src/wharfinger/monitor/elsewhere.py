@@ -25,7 +25,7 @@ def address_from_here(address: str) -> str:
     ('10.0.0.7', '127.0.0.1')
     """
     own = os.uname().nodename
-    here = address in _HERE or not address or address in {own, own.partition(".")[0]}
+    here = address in {*_HERE, own, own.partition(".")[0]}
     return LOOPBACK if here else address
 
 

@@ -212,11 +212,16 @@ class SlurmEngine:
             self._directory or shared / f"loads-{identity}",
             identity,
             self._jobs.run_dir,
-            lambda name: next((node.address for node in self._nodes if node.name == name), ""),
+            self._address_of,
             self._stop_as_not_alive,
             self._watcher,
             self._tell,
         )
+
+    def _address_of(self, name: str) -> str:
+        """Of a node; Slurm itself takes its name where no address is configured."""
+        known = (node.address for node in self._nodes if node.name == name)
+        return next(known, "") or name
 
     def _tell_of_sizeless(self, nodes: Sequence[Node]) -> None:
         for node in nodes:

@@ -38,6 +38,35 @@ _HERE = "manager"
 """The one server of load generators: this host."""
 
 
+class CpuUse:
+    """CPUs that a job uses, by a count that Slurm renews at a pace of its own, in whole seconds.
+
+    Only a count that has changed tells anything, and the first is of no known time: nobody saw
+    what came before.
+
+    >>> use = CpuUse()
+    >>> for at, seconds in ((0, 7), (15, 7), (30, 22), (45, 22), (60, 37)):
+    ...     use.observe(at, seconds)
+    >>> use.cpus(60)
+    0.5
+    """
+
+    def __init__(self) -> None:
+        self._counter = Counter()
+        self._newest: float | None = None
+
+    def observe(self, now: float, cpu_seconds: float) -> None:
+        """Take in the count."""
+        before, self._newest = self._newest, cpu_seconds
+        if before is not None and cpu_seconds != before:
+            self._counter.observe(now, cpu_seconds)
+
+    def cpus(self, now: float) -> float | None:
+        """What it uses now; ``None`` = not known, or not any more."""
+        level = self._counter.rate
+        return level.value if level.is_fresh(now) else None
+
+
 class MeasuredStart:
     """A start on a node, for ``supervised.measuring``.
 
@@ -61,7 +90,7 @@ class MeasuredStart:
         self.run_dir = run_dir
         self.address = address
         self.workload: Workload | None = None
-        self.used = Counter()
+        self.used = CpuUse()
         self._start = start
         self._stop = stop
         self._stopped = False
@@ -83,10 +112,10 @@ class MeasuredStart:
 
     def readings(self) -> dict[Quantity, Reading]:
         """The CPUs that it uses, as far as Slurm measures that."""
-        level = self.used.rate
-        if not level.is_fresh(time.monotonic()):
+        cpus = self.used.cpus(time.monotonic())
+        if cpus is None:
             return {}
-        return {Quantity.CPU: Reading(level.value, "CPU time (Slurm's accounting)", trusted=False)}
+        return {Quantity.CPU: Reading(cpus, "CPU time (Slurm's accounting)", trusted=False)}
 
     def stop_as_not_alive(self, grace_seconds: float) -> None:
         """Ask for that, once: it is tried until Slurm answers."""

@@ -205,7 +205,9 @@ class Loads:
                 self._start(key, load)
 
     def close(self) -> None:
-        """Watch them no more; they go on."""
+        """Watch them no more; they go on, except those that are ending."""
+        for run in list(self._ending.values()):
+            run.await_end()
         loads = (*self._loads.values(), *self._ended_loads.values())
         # One that never began is settled before its supervisor has ended.
         for run in (*(run for load in loads for _, run in load.kept()), *self._ending.values()):
@@ -250,6 +252,7 @@ class Loads:
         key = name.rpartition(".")[0]
         dropped = self._ending.pop(name, None)
         if dropped is not None:
+            self._remove_groups(dropped)
             kept = self._ended_loads.get(key)
             if kept is None or kept.run is not dropped:
                 self._clear(dropped)
@@ -274,11 +277,17 @@ class Loads:
         run.stop(0.0)
 
     def _clear(self, run: LocalRun) -> None:
-        run.remove_groups()
+        self._remove_groups(run)
         run.let_go()
         records.remove_run(run.run_dir)
         with suppress(OSError):  # Others may still be there.
             self._directory.rmdir()
+
+    def _remove_groups(self, run: LocalRun) -> None:
+        """Also those around them that an earlier manager made; ours go when we close."""
+        run.remove_groups()
+        with suppress(WharfingerError):
+            self._machine().remove_former_bases(run.group)
 
 
 def _length(run: LocalRun) -> int:

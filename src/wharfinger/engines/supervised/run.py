@@ -474,6 +474,11 @@ class LocalRun(SupervisedTree):
         elif has_ended(self._pidfd, _DYING_SECONDS):
             self._supervisor_ended()
 
+    def await_end(self) -> None:
+        """Settle it if it ends within half a second, as one does that was killed."""
+        if self._pidfd >= 0 and has_ended(self._pidfd, _DYING_SECONDS):
+            self._supervisor_ended()
+
     def stop(self, grace_seconds: float) -> None:
         """Ask its supervisor to end it, or make sure that it never starts."""
         self._stop_grace_seconds = grace_seconds

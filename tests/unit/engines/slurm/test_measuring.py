@@ -16,6 +16,7 @@ from wharfinger.core import events as ev
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
 from wharfinger.errors import NotFound
+from wharfinger.host.cgroups import find_hierarchies
 from wharfinger.model.performance import Quantity, Sample
 from wharfinger.model.workload import Measure, Probe, Run, Target, Workload
 from wharfinger.testing import EngineHarness, ShellPrograms
@@ -130,6 +131,29 @@ def test_a_load_generator_runs_here_until_its_service_ends(trial: EngineTrial):
 def _load_has_ended(trial: EngineTrial) -> bool:
     chunk = trial.engine.read_log("k", source="load")
     return trial.engine.read_log("k", chunk.next_offset, source="load").ended
+
+
+def test_a_load_generator_leaves_no_cgroup(slurm: FakeSlurm, tmp_path: Path):
+    """Neither where its service ended under the manager that began it, nor under another."""
+    before = _groups()
+    with _trial(slurm, tmp_path) as trial:
+        measure = Measure(load_command=(sys.executable, "-c", LOAD), load_regex=r"ops (\d+)")
+        _measured(trial, "sleep 600", measure)
+        _measured(trial, "sleep 600", measure, "l")
+        _await_reading(trial, Quantity.RATE, "l")
+        assert not find_hierarchies() or _groups() - before
+        trial.perform(act.StopWorkload("k", 0.0))
+        trial.wait_for_end("k")
+        trial.reopen()
+        trial.perform(act.StopWorkload("l", 0.0))
+        trial.wait_for_end("l")
+    assert not _groups() - before
+
+
+def _groups() -> set[Path]:
+    """The cgroups of load generators, and those around them."""
+    parents = [hierarchy.own for hierarchy in find_hierarchies()]
+    return {path for own in parents for path in own.glob("wharfinger-*/manager/**")}
 
 
 def test_a_load_waits_until_its_service_is_ready(trial: EngineTrial, tmp_path: Path):
