@@ -21,6 +21,7 @@ from wharfinger.experiments.ground_truth import (
     mean_curve,
     pooled,
 )
+from wharfinger.interference.bubble import contention_of
 from wharfinger.model.arrays import Array
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application, WorkingSet
@@ -33,7 +34,7 @@ from wharfinger.simulator.truth.physics.named import (
 )
 from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import Regime
-from wharfinger.simulator.truth.physics.sources import bubble, contention_of
+from wharfinger.simulator.truth.physics.sources import bubble
 from wharfinger.simulator.truth.physics.truth import Physics
 
 PLATFORM = "e5-2670"
