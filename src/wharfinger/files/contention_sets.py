@@ -84,7 +84,7 @@ def _value_column(line: TableLine) -> str:
 
 def _neighbors(line: TableLine) -> tuple[tuple[str, ...], float]:
     text = line.text("batch")
-    if text.startswith(BUBBLE):
+    if text.startswith(BUBBLE) and "+" not in text:
         try:
             return (), float(parse_bytes(text.removeprefix(BUBBLE)))
         except InvalidInput as error:

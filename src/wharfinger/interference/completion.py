@@ -68,6 +68,8 @@ def _filled(services: Sequence[ServiceSets]) -> list[ServiceSets]:
     kinds = _numbered([each.setting.service for each in services])
     values = singles[rows, columns]
     effects = _Effects.fitted(rows, columns, values, platforms, kinds, singles.shape)
+    measured = np.stack([each.single_errors for each in services])[rows, columns]
+    effects.noise = max(effects.noise, float(np.mean(measured**2)))
     seen_row, seen_column = np.isin(np.arange(len(services)), rows), np.zeros(singles.shape[1])
     seen_column[columns] = 1
     filled = []

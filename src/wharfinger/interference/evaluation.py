@@ -14,7 +14,11 @@ import numpy as np
 
 from wharfinger.errors import InvalidInput
 from wharfinger.interference.form import Form
-from wharfinger.interference.measurements import ContentionMeasurements, SetTable
+from wharfinger.interference.measurements import (
+    ContentionMeasurements,
+    ContentionSetting,
+    SetTable,
+)
 from wharfinger.interference.model import NORMAL_90, InterferenceModel, SetPredictions
 from wharfinger.model.arrays import Array
 
@@ -55,6 +59,7 @@ class HeldOutSets:
     """Predictions of one form at one degree, with what was observed."""
 
     parts: list[tuple[SetPredictions, SetTable]] = field(default_factory=list)
+    services: list[ContentionSetting] = field(default_factory=list)
     fit_seconds: list[float] = field(default_factory=list)
     predict_seconds: float = 0.0
 
@@ -176,3 +181,4 @@ def _predict_all(
             judged.predict_seconds += clock() - begin
             judged.fit_seconds.append(seconds)
             judged.parts.append((SetPredictions(drops, stds, service.scale), table))
+            judged.services.append(service.setting)

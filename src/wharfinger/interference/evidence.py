@@ -8,9 +8,12 @@ the inverse variances of the rows and y what the sum leaves,
 
     ln p(y) = −½ (yᵀ W y − hᵀ √P B⁻¹ √P h) − ½ ln |B| + ½ ln |W| + Σ ln φ'(x_S)
 
-(the last as it is a density of x_S). A, h and y'Wy depend on k alone where all runs have the same
-error, and else on k and σ: they are added up once for each. The grid is walked uphill from where a
-coarse look at some of the sets was best, and as far as the evidence is worth a share.
+(the last as it is a density of x_S). The slope φ' of a set is taken between its drop and that of
+Σ φ(x_w), so that what the sum misses is the same in φ over the slope as in drops: with the slope at
+the drop itself a large k would hide whatever a sum underestimates. A, h and y'Wy depend on k alone
+where all runs have the same error, and else on k and σ: they are added up once for each. The grid
+is walked uphill from where a coarse look at some of the sets was best, and as far as the evidence
+is worth a share.
 """
 
 import heapq
@@ -27,7 +30,7 @@ from numpy.typing import NDArray
 from wharfinger.errors import InvalidInput
 from wharfinger.interference.gram import column_sums, gram
 from wharfinger.interference.measurements import Members
-from wharfinger.interference.transform import phi, phi_slope
+from wharfinger.interference.transform import phi, phi_inverse, phi_slope, secant
 from wharfinger.model.arrays import Array
 
 KS = (-8.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
@@ -192,11 +195,11 @@ class Regression:
         products, moments = np.zeros((size + more, size + more)), np.zeros(size + more)
         square = log_weights = log_slopes = 0.0
         for members, drops, errors in self.blocks:
-            slope = phi_slope(drops, k)
-            variance = slope**2 * (1.0 if noise is None else errors**2 + noise**2)
-            weights = 1 / variance
             total = base[members].sum(axis=1)
             off = phi(drops, k) - total
+            slope = secant(drops, phi_inverse(total, k), k)
+            variance = slope**2 * (1.0 if noise is None else errors**2 + noise**2)
+            weights = 1 / variance
             own, own_moments = gram(members, np.ones(size), off, weights)
             products[:size, :size] += own
             moments[:size] += own_moments
@@ -209,7 +212,7 @@ class Regression:
             moments[steps] += float((weights * total) @ off)
             square += float(weights @ off**2)
             log_weights += float(np.log(weights).sum())
-            log_slopes += float(k * drops.sum())
+            log_slopes += float(np.log(slope).sum())
         rows = sum(len(block.drops) for block in self.blocks)
         return GramSums(products, moments, square, log_weights, log_slopes, rows)
 
@@ -219,9 +222,7 @@ class Regression:
         return np.asarray(np.sqrt(np.append(own, np.full(self.degrees - 1, step**2))))
 
     def log_evidence(self, k: float, spread: float, step: float, noise: float) -> float:
-        """Of the four constants, their priors included; −∞ where a run would have no error."""
-        if noise == 0 and not all(block.errors.all() for block in self.blocks):
-            return -np.inf
+        """Of the four constants, their priors included; −∞ where they can't be computed with."""
         sums = self.sums(k, noise)
         root = self.root_prior(k, spread, step)
         matrix = np.outer(root, root) * sums.products
@@ -229,10 +230,10 @@ class Regression:
         scaled = root * sums.moments
         try:
             factor = np.linalg.cholesky(matrix)
+            explained = float(scaled @ np.linalg.solve(matrix, scaled))
         except np.linalg.LinAlgError:
             # For large k the weights of sets span more than floating point does.
             return -np.inf
-        explained = float(scaled @ np.linalg.solve(matrix, scaled))
         found = -0.5 * (sums.square - explained) - float(np.log(np.diag(factor)).sum())
         found += 0.5 * sums.log_weights + sums.log_slopes
         return found - 0.5 * (k / K_PRIOR) ** 2 - 0.5 * (noise / NOISE_PRIOR) ** 2

@@ -1,8 +1,8 @@
 """Measured sets of neighbors, by service: what every model is fitted to.
 
 A row is one run: a service beside a set of neighbors, and its performance relative to alone, or the
-contention that was read off a curve. ``ContentionMeasurements.of`` arranges rows, and refuses those that
-contradict each other.
+contention that was read off a curve. ``ContentionMeasurements.of`` arranges rows, and refuses those
+that contradict each other.
 """
 
 from collections import defaultdict
@@ -29,6 +29,8 @@ Problem = Callable[[str, str, int], InvalidInput]
 """Makes an error of words, mend and line number."""
 DEFAULT_ERROR = 0.005
 """Of a performance whose error nobody stated, relative."""
+MIN_ERROR = 1e-6
+"""Of a drop: nothing is measured better."""
 _CONTRADICTION = 5.0
 """Deviations between two runs of one set."""
 
@@ -210,10 +212,10 @@ def _drop(row: MeasuredSet, scale: ContentionScale) -> tuple[float, float]:
     """With its standard error."""
     if isinstance(scale, Given):
         error = DEFAULT_ERROR * row.value if row.error is None else row.error
-        return row.value / scale.scale, max(error / scale.scale, 1e-6)
+        return row.value / scale.scale, max(error / scale.scale, MIN_ERROR)
     kept = max(row.value, float(np.exp(-MAX_DROP)))
     error = DEFAULT_ERROR if row.error is None else row.error / kept
-    return -float(np.log(kept)), min(error, MAX_DROP)
+    return -float(np.log(kept)), min(max(error, MIN_ERROR), MAX_DROP)
 
 
 def _scale(
