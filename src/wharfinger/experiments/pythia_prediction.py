@@ -50,10 +50,14 @@ from wharfinger.simulator.truth.physics.truth import Physics
 DEGREES = (1, 2, 3)
 ERROR = 0.005
 """Relative, of every measured performance."""
+CURVE_ERROR = 0.02
+"""Of a curve beside bubbles: with idiosyncratic noise that of each bubble differs."""
 REPEATS = 5
 """Samples of a population."""
 SHARE = 0.05
 SHARES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.3)
+INFORMED = (0.01, 0.025, 0.05)
+"""Shares that are also chosen by information."""
 CONFIDENCE = 0.95
 CASES = {"": False, "with-whims/": True}
 """Whether neighbors have idiosyncratic noise, which is as large as what they do."""
@@ -76,11 +80,12 @@ def measured_sets(truth: Physics, services: Sequence[str], names: Sequence[str],
         for one, size in sets:
             beside = [batch_resident(truth, n) for n in (one or (bubble(size).name,))]
             kept = truth.rates(PLATFORM, [service, *beside])[0] / alone
-            row = MeasuredSet(setting, tuple(sorted(one)), kept, 0.0, size * MIB)
+            error = CURVE_ERROR if size else 0.0
+            row = MeasuredSet(setting, tuple(sorted(one)), kept, error, size * MIB)
             exact.append(row)
             # A curve is measured often enough: its error is not what is looked at here.
             seen = kept if size else kept * float(np.exp(ERROR * rng.standard_normal()))
-            noisy.append(replace(row, value=seen, error=0.0 if size else ERROR * seen))
+            noisy.append(row if size else replace(row, value=seen, error=ERROR * seen))
     return ContentionMeasurements.of(noisy), ContentionMeasurements.of(exact)
 
 
@@ -177,20 +182,21 @@ def learn(regime: Regime, seed: int, names: Sequence[str] = PYTHIA_BATCH) -> Stu
     numbers: dict[str, float] = {}
     curves: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for share in SHARES:
-        found = {
-            **judged(both, ["pythia", DEFAULT_FORM], share, seed),
-            f"{DEFAULT_FORM}-by-information": judged(
-                both, [DEFAULT_FORM], share, seed, informed=True
-            )[DEFAULT_FORM],
-        }
+        found = judged(both, ["pythia", DEFAULT_FORM], share, seed)
+        if share in INFORMED:
+            chosen = judged(both, [DEFAULT_FORM], share, seed, informed=True)
+            found[f"{DEFAULT_FORM}-by-information"] = chosen[DEFAULT_FORM]
         for name, held in found.items():
             errors = np.abs(_of_service(held.values(), *PYTHIA_SERVICES).errors())
             for what, value in (("median", np.median(errors)), ("p95", np.percentile(errors, 95))):
                 numbers[f"{name}/{100 * share:g}%/{what}"] = float(value)
                 curves[what][name].append(100 * float(value))
-    along = 100 * np.array(SHARES)
+    along = {DEFAULT_FORM + "-by-information": INFORMED}
     drawn = {
-        what: {name: (along, np.array(values)) for name, values in by_name.items()}
+        what: {
+            name: (100 * np.array(along.get(name, SHARES)), np.array(values))
+            for name, values in by_name.items()
+        }
         for what, by_name in curves.items()
     }
     return StudyFindings(numbers, {"learning": drawn})

@@ -197,7 +197,7 @@ class Regression:
         for members, drops, errors in self.blocks:
             total = base[members].sum(axis=1)
             off = phi(drops, k) - total
-            slope = secant(drops, phi_inverse(total, k), k)
+            slope = secant(off, drops - phi_inverse(total, k), drops, k)
             variance = slope**2 * (1.0 if noise is None else errors**2 + noise**2)
             weights = 1 / variance
             own, own_moments = gram(members, np.ones(size), off, weights)
@@ -225,16 +225,21 @@ class Regression:
         """Of the four constants, their priors included; −∞ where they can't be computed with."""
         sums = self.sums(k, noise)
         root = self.root_prior(k, spread, step)
-        matrix = np.outer(root, root) * sums.products
-        matrix[np.diag_indices_from(matrix)] += 1
+        size = len(root)
         scaled = root * sums.moments
+        # With h below B, the factor's last row is L⁻¹ h: its square is what h explains.
+        matrix = np.empty((size + 1, size + 1))
+        matrix[:size, :size] = np.outer(root, root) * sums.products
+        matrix[size, :size] = matrix[:size, size] = scaled
+        matrix[size, size] = float(scaled @ scaled)
+        matrix[np.diag_indices_from(matrix)] += 1
         try:
             factor = np.linalg.cholesky(matrix)
-            explained = float(scaled @ np.linalg.solve(matrix, scaled))
         except np.linalg.LinAlgError:
             # For large k the weights of sets span more than floating point does.
             return -np.inf
-        found = -0.5 * (sums.square - explained) - float(np.log(np.diag(factor)).sum())
+        explained = float(factor[size, :size] @ factor[size, :size])
+        found = -0.5 * (sums.square - explained) - float(np.log(np.diag(factor)[:size]).sum())
         found += 0.5 * sums.log_weights + sums.log_slopes
         return found - 0.5 * (k / K_PRIOR) ** 2 - 0.5 * (noise / NOISE_PRIOR) ** 2
 
@@ -282,7 +287,7 @@ def _starts(regression: Regression) -> list[_Node]:
     thin = regression.thinned(COARSE_SETS)
     looked = {
         node: thin.log_evidence(*_constants(node))
-        for node in product(range(0, len(KS), 2), (2,), (1,), (1, 4, 6))
+        for node in product(range(0, len(KS), 2), (2,), (1,), (1, 5))
     }
     return sorted(looked, key=lambda node: -looked[node])[:2]
 

@@ -238,7 +238,7 @@ def _scale(
     bubbles = sorted(bubbles, key=lambda row: row.bubble_bytes)
     levels = [row.value for row in bubbles]
     errors = [DEFAULT_ERROR if row.error is None else row.error for row in bubbles]
-    if rise := first_rise(np.array(levels), np.array(errors)):
+    if rise := first_rise(np.minimum(levels, 1.0), np.array(errors)):
         low, high = (bubbles[at] for at in rise)
         raise problem(
             f"{setting}: a bubble of {high.bubble_bytes:g} bytes leaves {high.value:g}, but a "

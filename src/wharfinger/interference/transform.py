@@ -22,16 +22,19 @@ def phi_slope(drops: Array, k: float) -> Array:
     return np.asarray(np.exp(k * drops))
 
 
-def secant(drops: Array, others: Array, k: float) -> Array:
-    """The slope of φ_k between two drops; its derivative where they are one.
+def secant(rises: Array, runs: Array, drops: Array, k: float) -> Array:
+    """The slope of φ_k over runs that end at drops; its derivative where they are no run.
 
-    >>> secant(np.array([0.0, 1.0]), np.array([1.0, 1.0]), 1.0).round(4).tolist()
+    >>> secant(np.array([np.e - 1, 0.0]), np.array([1.0, 0.0]), np.ones(2), 1.0).round(4).tolist()
     [1.7183, 2.7183]
     """
-    apart = drops - others
-    near = np.abs(apart) < 1e-6
-    rise = phi(drops, k) - phi(others, k)
-    return np.where(near, phi_slope(drops, k), rise / np.where(near, 1.0, apart))
+    if k == 0:
+        return np.ones(len(drops))
+    short = np.flatnonzero(np.abs(runs) < 1e-6)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slopes = np.asarray(rises / runs)
+    slopes[short] = phi_slope(drops[short], k)
+    return slopes
 
 
 def phi_inverse(values: Array, k: float) -> Array:

@@ -69,7 +69,7 @@ def test_weight_space_agrees_with_function_space():
         steps = np.stack([total, total * (members.shape[1] == 3)], axis=1)
         rows.append(np.concatenate([counts, steps], axis=1))
         off.append(phi(drops, k) - total)
-        slopes.append(secant(drops, phi_inverse(total, k), k))
+        slopes.append(secant(off[-1], drops - phi_inverse(total, k), drops, k))
         variances.append(own**2 + noise**2)
     design, left = np.concatenate(rows), np.concatenate(off)
     slope, variance = np.concatenate(slopes), np.concatenate(variances)
