@@ -50,6 +50,7 @@ COMMANDS = {
     "schema": "print the JSON Schema of the manifest",
     "completion": "print a completion script for a shell",
     "classify": "predict performance from a few measurements, or evaluate such predictions",
+    "contention": "predict what several neighbors together take of a service's performance",
     "simulate": "run a scenario of servers and workloads under one policy or several",
     "replay": "decide a recorded log again, and compare the decisions",
     "experiment": "list or run the papers' tables and figures, and comparisons of ours",

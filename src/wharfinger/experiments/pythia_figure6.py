@@ -21,6 +21,7 @@ from wharfinger.experiments.ground_truth import (
     mean_curve,
     pooled,
 )
+from wharfinger.interference.bubble import contention_of
 from wharfinger.model.arrays import Array
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application, WorkingSet
@@ -33,7 +34,7 @@ from wharfinger.simulator.truth.physics.named import (
 )
 from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import Regime
-from wharfinger.simulator.truth.physics.sources import bubble, contention_of
+from wharfinger.simulator.truth.physics.sources import bubble
 from wharfinger.simulator.truth.physics.truth import Physics
 
 PLATFORM = "e5-2670"
@@ -129,14 +130,14 @@ def _streamer(redis: Application) -> Application:
 
 def additivity(truth: Physics, name: str, names: Sequence[str], seed: int) -> Additivity:
     """Sums of single contentions against joint ones."""
-    service = _asked(truth, name)
+    service = asked_service(truth, name)
     alone = truth.alone(PLATFORM, service)
 
     def qos(beside: Sequence[TrueResident]) -> float:
         return truth.rates(PLATFORM, [service, *beside])[0] / alone
 
-    curve = np.array([qos([_resident(truth, bubble(size).name)]) for size in SIZES])
-    programs = {each: _resident(truth, each) for each in names}
+    curve = np.array([qos([batch_resident(truth, bubble(size).name)]) for size in SIZES])
+    programs = {each: batch_resident(truth, each) for each in names}
     score = partial(contention_of, megabytes=SIZES, curve=curve)
     single = {each: score(qos([program])) for each, program in programs.items()}
     errors, censored, batch = {}, {}, {}
@@ -161,12 +162,14 @@ def sets_of(names: Sequence[str], degree: int, seed: int) -> list[_Set]:
     return [sets[number] for number in chosen]
 
 
-def _asked(truth: Physics, name: str) -> TrueResident:
+def asked_service(truth: Physics, name: str) -> TrueResident:
+    """A service at its load."""
     idle = at(truth.applications[name], CPUS, load_per_second=0.0)
     return replace(idle, load_per_second=LOAD * truth.alone(PLATFORM, idle))
 
 
-def _resident(truth: Physics, name: str) -> TrueResident:
+def batch_resident(truth: Physics, name: str) -> TrueResident:
+    """A batch program, or a bubble, with its CPUs."""
     application = truth.applications[name]
     return at(application, min(CPUS, application.threads))
 
@@ -203,10 +206,10 @@ def _numbers(truth: Physics, sums: Mapping[str, Additivity]) -> Iterator[tuple[s
 
 def _beside_memory(truth: Physics) -> Iterator[tuple[str, float]]:
     for name in PYTHIA_SERVICES:
-        service = _asked(truth, name)
+        service = asked_service(truth, name)
         alone = truth.alone(PLATFORM, service)
         for program in PYTHIA_MEMORY_INTENSIVE:
-            resident = _resident(truth, program)
+            resident = batch_resident(truth, program)
             for count in (1, 2, 3):
                 beside = truth.rates(PLATFORM, [service, *[resident] * count])[0]
                 yield f"table2/{name}/{program}-{count}", beside / alone

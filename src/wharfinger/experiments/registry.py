@@ -29,6 +29,11 @@ from wharfinger.experiments.paragon_table3 import PARAGON_TABLE3
 from wharfinger.experiments.paragon_table4 import PARAGON_TABLE4
 from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
+from wharfinger.experiments.pythia_prediction import (
+    PYTHIA_FIGURE9,
+    PYTHIA_FIGURE10,
+    PYTHIA_UNSEEN,
+)
 from wharfinger.experiments.quasar_accounting import QUASAR_ACCOUNTING
 from wharfinger.experiments.quasar_batch import QUASAR_FIGURE6, QUASAR_FIGURE7
 from wharfinger.experiments.quasar_figure2 import QUASAR_FIGURE2
@@ -62,6 +67,9 @@ _ALL: tuple[Experiment, ...] = (
     QUASAR_PHASES,
     QUASAR_ACCOUNTING,
     PYTHIA_FIGURE6,
+    PYTHIA_FIGURE9,
+    PYTHIA_FIGURE10,
+    PYTHIA_UNSEEN,
     IBENCH_FIGURE54,
     PHYSICS_MATRICES,
     MEASURED_GAVEL,

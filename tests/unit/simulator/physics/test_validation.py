@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from wharfinger.interference.bubble import contention_of
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
@@ -15,7 +16,7 @@ from wharfinger.simulator.truth.physics.named import NAMED, PYTHIA_BATCH
 from wharfinger.simulator.truth.physics.pools import Pool, draw_pool
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 from wharfinger.simulator.truth.physics.solver import Constants
-from wharfinger.simulator.truth.physics.sources import bubble, contention_of
+from wharfinger.simulator.truth.physics.sources import bubble
 from wharfinger.simulator.truth.physics.truth import Physics
 from wharfinger.simulator.truth.queueing import QueueShare
 

@@ -5,13 +5,9 @@ thread of the workload's cores. Intensity is a share of what the platform has, a
 proportion. The profiler's ramp (``wharfinger.ibench.ramp``) sets it.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
-import numpy as np
-
-from wharfinger.model.arrays import Array
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.physics.application import Application, Streaming, WorkingSet
 from wharfinger.simulator.truth.physics.coefficients import CORE_RESOURCES, row_of
@@ -141,25 +137,3 @@ def bubble(megabytes: float) -> Application:
         footprint_bytes=int(max(footprint, 16 * KIB)),
         threads=2,
     )
-
-
-def contention_of(qos: float, megabytes: Sequence[float], curve: Array) -> float:
-    """Contention in megabytes of the smallest bubble with that effect (Pythia 2.1 and 3.2).
-
-    It is linear between the bubbles that were tried; 0 means no slowdown, NaN that none slows as
-    much. ``qos`` is a service's performance with the set of neighbors over that alone, ``curve``
-    (n,) that with bubbles of (n,) ``megabytes``, growing and above 0.
-
-    >>> contention_of(0.85, [1.0, 2.0], np.array([0.9, 0.8]))
-    1.5
-    """
-    if qos >= 1:
-        return 0.0
-    sizes = np.r_[0.0, np.asarray(megabytes, dtype=np.float64)]
-    levels = np.minimum.accumulate(np.r_[1.0, curve])
-    reached = np.flatnonzero(levels <= qos)
-    if not len(reached):
-        return float("nan")
-    at = int(reached[0])
-    part = (levels[at - 1] - qos) / (levels[at - 1] - levels[at])
-    return round(float(sizes[at - 1] + part * (sizes[at] - sizes[at - 1])), 9)
