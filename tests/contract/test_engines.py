@@ -1,6 +1,7 @@
 """Every engine keeps the promises of ``wharfinger.engines.base``."""
 
 import os
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -220,6 +221,10 @@ def _slurm_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> Eng
         remove_servers()
         return wrap(lambda: SlurmEngine(slurm, notes, settings))
 
+    def offer(workload: Workload) -> str:
+        script = f"#!/bin/sh\nexec {shlex.join(workload.run.command)}\n"
+        return f"job {slurm.hand_in(script, 'wharfinger: {target: {completionTime: 20m}}')}"
+
     foreign: list[int] = []
 
     def occupy(_engine: Engine, cpu: int, memory: int) -> None:
@@ -236,6 +241,8 @@ def _slurm_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> Eng
         lambda _engine: remove_servers(),
         occupy=occupy,
         evict=lambda key: slurm.end(job_id(key), "NODE_FAIL"),
+        offer=offer,
+        withdraw=lambda handle: slurm.cancel([int(handle.split()[1])]),
     )
 
 

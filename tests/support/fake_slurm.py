@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from wharfinger.engines.slurm.client.base import (
     Accounting,
@@ -19,7 +20,7 @@ from wharfinger.engines.slurm.client.base import (
     Site,
     SlurmJob,
 )
-from wharfinger.errors import EngineFault
+from wharfinger.errors import EngineFault, SlurmRefused
 
 GIBIBYTE = 1 << 30
 
@@ -56,6 +57,7 @@ class FakeSlurm:
     away: bool = False
     lose_answers: int = 0
     held_back: bool = False
+    forbids_updates: bool = False
     accounting: Accounting = Accounting.SLURMDBD
     version: tuple[int, int] = (22, 5)
     before: Callable[[str], None] = lambda name: None
@@ -86,6 +88,15 @@ class FakeSlurm:
                     memory_bytes=memory,
                 )  # fmt: skip
             self._jobs[number] = _Job(job, "#!/bin/sh\n", {})
+            return number
+
+    def hand_in(self, script: str, comment: str, **more: Any) -> int:
+        """A user's job, held."""
+        with self._lock:
+            number = self._next()
+            job = SlurmJob(number, "script", "bob", "main", "PENDING", comment=comment, held=True)
+            job = replace(job, memory_bytes=64 << 20, **more)
+            self._jobs[number] = _Job(job, script, {})
             return number
 
     def end(self, job_id: int, state: str, *, kill: bool = True) -> None:
@@ -240,9 +251,24 @@ class FakeSlurm:
 
     def update(self, job_id: int, fields: Mapping[str, str]) -> None:
         self._called("update")
+        if self.forbids_updates:
+            raise SlurmRefused("scontrol: Access/permission denied")
+        with self._lock:
+            job = self._jobs[job_id]
+            for name, value in fields.items():
+                match name:
+                    case "Comment":
+                        job.job = replace(job.job, comment=value)
+                    case "ReqNodeList":
+                        job.job = replace(job.job, required_nodes=(value,) if value else ())
+                    case "NumCPUs":
+                        job.job = replace(job.job, cpus=int(value))
 
     def hold(self, job_ids: Sequence[int]) -> None:
         self._called("hold")
+        with self._lock:
+            for job_id in job_ids:
+                self._jobs[job_id].job = replace(self._jobs[job_id].job, held=True)
 
     def cancel(self, job_ids: Sequence[int]) -> None:
         self._called("cancel")

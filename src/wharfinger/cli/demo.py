@@ -16,7 +16,7 @@ from wharfinger.cli.readers import seconds
 from wharfinger.errors import InvalidInput, Unavailable
 
 if TYPE_CHECKING:
-    from wharfinger.demo.stage import Stage
+    from wharfinger.demo.stage import DemoStage
 
 MIN_SECONDS = 15.0
 ENOUGH = 0.8
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if result["targets_met"] >= ENOUGH * result["targets"] else NOT_AS_EXPECTED
 
 
-def _stage(arguments: argparse.Namespace) -> "Stage":
+def _stage(arguments: argparse.Namespace) -> "DemoStage":
     """What it runs on; refused here where this machine does not have it."""
     from wharfinger.cli.client import Client  # noqa: PLC0415 - as in run
 

@@ -1,6 +1,7 @@
 """Read the values of options; each raises ``argparse.ArgumentTypeError``, as argparse wants."""
 
 import argparse
+import re
 from collections.abc import Callable
 from functools import partial
 from math import inf, nan, nextafter
@@ -26,6 +27,21 @@ def output_format(text: str) -> str:
     except InvalidInput as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
+
+
+def server_label(text: str) -> tuple[str, str, str]:
+    """``[SERVER:]LABEL=VALUE``: the server, empty = all of them; the label; its value."""
+    # As a manifest requires it; imported where a label is given.
+    from wharfinger.manifest.kinds import LABEL_KEYS, LABEL_MEND, MAX_NAME  # noqa: PLC0415
+
+    stated, is_given, value = text.partition("=")
+    server, _, label = stated.rpartition(":")
+    if not is_given or not value:
+        raise argparse.ArgumentTypeError(f"{text!r} is no label; write e.g. gpu=a100")
+    if re.fullmatch(LABEL_KEYS, label) is None or max(len(label), len(value)) > MAX_NAME:
+        mend = f"{LABEL_MEND}, at most {MAX_NAME} characters"
+        raise argparse.ArgumentTypeError(f"{text!r} is no label: {mend}")
+    return server, label, value
 
 
 def seconds(text: str, *, allow_zero: bool = True) -> float:

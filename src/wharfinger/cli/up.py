@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import FAILED, OK, complain
 from wharfinger.cli.options import add_option, add_parts, add_state, refuse, state_path
-from wharfinger.cli.readers import probability
+from wharfinger.cli.readers import probability, server_label
 from wharfinger.cli.up_log import FORMS, LEVELS, UpLog, begin
 from wharfinger.errors import InvalidInput
 
@@ -46,6 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "big=0-3,small=4 (default: as its hardware is)"
     )
     add("--servers SPEC", words)
+    words = "a label of all servers, or of one, which workloads may require; repeatable"
+    add("--label [SERVER:]LABEL=VALUE ...", words, read=server_label)
     _add_slurm(parser)
     add("--policy NAME", "places and sizes: NAME or NAME[SETTING=VALUE,...]", "quasar")
     add_parts(parser)
@@ -92,6 +94,7 @@ def _slurm_settings(arguments: argparse.Namespace) -> "SlurmSettings | None":
         refuse(arguments, _OF_SLURM, "says how a Slurm cluster is used, with --engine slurm")
         return None
     refuse(arguments, ["--servers"], "divides this machine, with --engine local")
+    refuse(arguments, ["--label"], "names servers of this machine; features label Slurm's nodes")
     from wharfinger.engines.slurm.settings import (  # noqa: PLC0415 - as in run
         SlurmSettings,
         read_sbatch_options,
@@ -118,7 +121,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidInput("--token-file: without --listen nothing is served that needs a token")
     token = find_token(token_file and Path(token_file), os.environ) if address else None
     given = {name: getattr(arguments, name) for name in _OF_THE_RUNTIME}
-    options = Options(**given, slurm=_slurm_settings(arguments))
+    labels = tuple(arguments.label or ())
+    options = Options(**given, labels=labels, slurm=_slurm_settings(arguments))
     directory = StateDirectory(state_path(arguments))
     directory.lock()
     log, lines = begin(arguments.log, arguments.log_level)

@@ -11,7 +11,7 @@ from wharfinger.catalog.listing import groups_run_by
 from wharfinger.demo.cluster import DemoCluster
 from wharfinger.demo.picture import DemoRun, draw
 from wharfinger.demo.solo import free_ports
-from wharfinger.demo.stage import Rival, Stage
+from wharfinger.demo.stage import DemoStage, Rival
 from wharfinger.demo.timeline import Row, Timeline, busy_seconds
 from wharfinger.demo.verdict import judge, read_clients
 from wharfinger.demo.workloads import (
@@ -52,7 +52,7 @@ class Demo:
     """
 
     directory: Path
-    stage: Stage
+    stage: DemoStage
     tell: Callable[[str], None]
     show: Callable[[Timeline], None]
     policy: str

@@ -8,11 +8,11 @@ from typing import Any, Protocol
 from wharfinger.demo.cluster import Connect, DemoCluster
 from wharfinger.demo.reservations import reservations
 from wharfinger.demo.solo import measure_alone, others_busy
-from wharfinger.demo.timeline import Row, Watched
+from wharfinger.demo.timeline import Row, WatchedCluster
 from wharfinger.demo.workloads import BASELINE, SHARE, TARGETED
 
 
-class Rival(Watched, Protocol):
+class Rival(WatchedCluster, Protocol):
     """What runs the same workloads for comparison; ends as a context.
 
     Attributes:
@@ -33,7 +33,7 @@ class Rival(Watched, Protocol):
         """Stop every workload, and wait until all have ended."""
 
 
-class Stage(Protocol):
+class DemoStage(Protocol):
     """A cluster to show it on; up inside its context.
 
     Attributes:

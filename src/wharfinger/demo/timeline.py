@@ -19,7 +19,7 @@ ON_SERVER = ("running", "adjusting", "suspended")
 Row = Mapping[str, Any]
 
 
-class Watched(Protocol):
+class WatchedCluster(Protocol):
     """What runs the workloads, as a user sees it; each answer is in the API's form.
 
     ``cpu_numbers`` are this machine's CPUs that it uses.
@@ -102,7 +102,9 @@ class Timeline:
             return None
         return (last.busy_seconds - first.busy_seconds) / (self.cpus * span)
 
-    def watch(self, cluster: Watched, seconds: float, show: Callable[["Timeline"], None]) -> None:
+    def watch(
+        self, cluster: WatchedCluster, seconds: float, show: Callable[["Timeline"], None]
+    ) -> None:
         """Sample once a second until the run is so long; ``show`` is called after each sample."""
         while True:
             self.sample(cluster)
@@ -112,7 +114,7 @@ class Timeline:
                 return
             time.sleep(min(PERIOD_SECONDS - now % PERIOD_SECONDS, max(0.01, seconds - now)))
 
-    def sample(self, cluster: Watched) -> None:
+    def sample(self, cluster: WatchedCluster) -> None:
         """Take one sample and the decisions since the last one."""
         self.workloads = [*cluster.workloads()]
         usage = cluster.usage()

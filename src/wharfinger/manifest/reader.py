@@ -62,6 +62,7 @@ _ESCAPE = re.compile(
 )
 
 _MENDS = (
+    ("begins with !", "put it in quotes if it is text"),
     ("\\t", "indent with spaces, not tabs"),
     ("mapping values are not allowed", "a value with ': ' in it needs quotes"),
     ("<block end>", "check the indentation"),
@@ -153,6 +154,8 @@ def _events(text: str, limits: DocumentLimits, *, pure: bool) -> "Iterator[yaml.
         mark, problem = error.problem_mark or error.context_mark, error.problem or error.context
         # Newer versions of libyaml have a limit of their own, which they reach while looking ahead.
         too_deep = "nesting depth" in (problem or "")
+        if "tag" in (error.context or ""):
+            problem = f"a word that begins with ! is a tag, and this one {problem}"
         message = _too_deep(limits) if too_deep else _syntax_message(problem or "")
         raise _Stop(mark.line + 1 if mark else 0, message) from error
     except (yaml.YAMLError, ValueError, OverflowError) as error:

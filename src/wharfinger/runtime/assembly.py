@@ -49,6 +49,7 @@ class Options:
         known: Directory of known programs; ``None`` = the site's, else those that are shipped.
         accept_loss: Start empty if the event log can't be saved at all.
         slurm: How a Slurm cluster is used; ``None`` = as it finds it, without a shared directory.
+        labels: Of servers: (server, label, value) each; without a name of all of them.
     """
 
     engine: str = "local"
@@ -63,13 +64,14 @@ class Options:
     known: Path | None = None
     accept_loss: bool = False
     slurm: "SlurmSettings | None" = None
+    labels: tuple[tuple[str, str, str], ...] = ()
 
 
 def _local(directory: StateDirectory, options: Options) -> Engine:
     # Imported when it is asked for: another engine must not need what this one needs.
     from wharfinger.engines.local.engine import LocalEngine  # noqa: PLC0415
 
-    return LocalEngine(directory.runs, servers=options.servers)
+    return LocalEngine(directory.runs, servers=options.servers, labels=options.labels)
 
 
 def _slurm(directory: StateDirectory, options: Options) -> Engine:

@@ -1,5 +1,6 @@
 """Every promise of an engine, kept by a real Slurm."""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -12,6 +13,7 @@ from wharfinger.engines.base import Engine
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
 from wharfinger.engines.slurm.client.client import CommandClient
+from wharfinger.model.workload import Workload
 from wharfinger.testing import EngineHarness, FaultyEngine, ShellPrograms, engine_checks
 from wharfinger.testing.harness import EngineCheck
 
@@ -55,6 +57,11 @@ def _harness(
         cluster.run("scontrol", "update", f"JobId={job.job_id}", "Requeue=1")
         cluster.run("scontrol", "requeue", str(job.job_id))
 
+    def offer(workload: Workload) -> str:
+        body = f"exec {shlex.join(workload.run.command)}"
+        comment = "wharfinger: {target: {completionTime: 20m}}"
+        return f"job {cluster.submit(body, '--hold', '--mem=64M', '--comment', comment)}"
+
     def occupy(_engine: Engine, cpu: int, memory: int) -> None:
         while foreign:
             cluster.run("scancel", str(foreign.pop()))
@@ -68,6 +75,8 @@ def _harness(
         ShellPrograms(directory),
         occupy=occupy,
         evict=evict,
+        offer=offer,
+        withdraw=lambda handle: cluster.run("scancel", handle.split()[1]),
     )
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.live import ENDED, LiveManager, manifest
 from wharfinger.demo.slurm.cluster import SlurmCluster
+from wharfinger.engines.slurm.client.client import CommandClient
+from wharfinger.engines.slurm.comments import note_in
 
 IN_FLIGHT = 20
 
@@ -52,6 +54,29 @@ def test_a_manifest_runs_to_its_end_on_several_platforms(manager: LiveManager):
     assert {name: w["exit_code"] for name, w in workloads.items()} == codes
     assert len({server for w in workloads.values() for server in w["servers"]}) >= 3
     assert manager.run("logs", "w5") == "w5 runs\n"
+
+
+def test_a_held_job_with_a_target_is_placed_and_explained_in_its_own_comment(
+    manager: LiveManager, cluster: SlurmCluster
+):
+    target = "wharfinger: {target: {completionTime: 10m}, profile: {mode: none}}"
+    size = ("--mem=64M", "--hold")
+    placed = cluster.submit("sleep 1; exit 3", *size, "--comment", target)
+    unreadable = cluster.submit("exit 0", *size, "--comment", "wharfinger: {target")
+    plain = cluster.submit("exit 0", *size, "--comment", "for later")
+    client = CommandClient(cluster.environment)
+    jobs = lambda: {job.job_id: job for job in client.jobs()}  # noqa: E731
+    ended = manager.wait_for(lambda found: found.get(f"slurm-{placed}", {}).get("phase") in ENDED)
+    assert ended[f"slurm-{placed}"]["exit_code"] == 3
+    cluster.wait_until(lambda: bool(note_in(jobs()[unreadable].comment)), "it is told")
+    now = jobs()
+    assert now[placed].state == "FAILED"
+    assert now[placed].nodes[0] in note_in(now[placed].comment)
+    assert now[placed].comment.startswith(target)
+    assert note_in(now[unreadable].comment).startswith("not taken: ")
+    assert now[plain].comment == "for later"
+    assert now[unreadable].held
+    assert now[plain].held
 
 
 def test_what_others_hold_makes_work_wait_and_never_too_large(

@@ -4,7 +4,14 @@ import argparse
 
 import pytest
 
-from wharfinger.cli.readers import probability, seconds, seconds_above_zero, share, whole
+from wharfinger.cli.readers import (
+    probability,
+    seconds,
+    seconds_above_zero,
+    server_label,
+    share,
+    whole,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,3 +38,11 @@ def test_values_that_are_read(read, text: str, value: float):
 def test_values_that_are_refused(read, text: str):
     with pytest.raises(argparse.ArgumentTypeError, match="'"):
         read(text)
+
+
+def test_a_label_is_of_all_servers_or_of_one():
+    assert server_label("gpu=a100") == ("", "gpu", "a100")
+    assert server_label("big:disk=a=b:c") == ("big", "disk", "a=b:c")
+    for text in ("gpu", "gpu=", "=a", "a b=c", f"a={'x' * 64}"):
+        with pytest.raises(argparse.ArgumentTypeError, match="is no label"):
+            server_label(text)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from wharfinger.core import events as ev
+from wharfinger.engines.local.engine import LocalEngine
 from wharfinger.engines.supervised.machine import groups_of, pace_of
 from wharfinger.engines.supervised.records import (
     EndRecord,
@@ -182,3 +183,12 @@ def test_half_made_run_directories_are_swept(tmp_path: Path) -> None:
 def test_a_key_that_is_no_plain_name_is_refused(key: str) -> None:
     with pytest.raises(InvalidInput, match="key"):
         check_key(key)
+
+
+def test_labels_are_of_all_servers_or_of_one_that_there_is(tmp_path):
+    labels = (("", "site", "north"), ("server0", "disk", "ssd"))
+    (server,) = LocalEngine(tmp_path, servers="1", labels=labels)._discover("1")
+    assert server.server.labels == {"site": "north", "disk": "ssd"}
+    wrong = LocalEngine(tmp_path, servers="1", labels=(("big", "disk", "ssd"),))
+    with pytest.raises(InvalidInput, match="--label big:disk=ssd: no server 'big'; the servers"):
+        wrong._discover("1")

@@ -470,3 +470,42 @@ spec:
   run: {command: [x]}
   measure: {MEASURE}
 """
+
+
+REQUIRING = """apiVersion: wharfinger.dev/v1alpha1
+kind: Workload
+metadata: {name: w}
+spec:
+  type: batch
+  requires: {REQUIRES}
+  run: {command: [x]}
+"""
+
+
+def test_labels_are_required_and_excluded_by_one_value_or_several():
+    text = REQUIRING.replace("{REQUIRES}", '{spot: "!yes", gpu: [h100, a100], disk: ["!a", "!b"]}')
+    (made,) = load_manifests(text, working_directory="/")
+    assert list(map(str, made.requires)) == ["disk=!a|b", "gpu=a100|h100", "spot=!yes"]
+
+
+@pytest.mark.parametrize(
+    ("requires", "problem"),
+    [
+        ("\n    gpu: !a100", "tag '!a100' is not allowed; remove it, or quote the text"),
+        ("{gpu: !a100}", "a word that begins with ! is a tag, and this one did not find expected"),
+        ("{gpu: !a100}", "; put it in quotes if it is text"),
+        ("{gpu: 3}", "spec.requires.gpu: '3' is a number to YAML; put it in quotes"),
+        ("{gpu: []}", "spec.requires.gpu: is an empty list, which no server meets; write a value"),
+        ('{gpu: "!"}', "spec.requires.gpu: '!' names no value; write e.g. a100, or \"!a100\""),
+        (
+            '{gpu: [a, "!b"]}',
+            "spec.requires.gpu: has values with and without !; write ! before all of them or none",
+        ),
+        ("{gpu: {a: b}}", "spec.requires.gpu: must be a value or a list, this is a mapping"),
+        ("[gpu]", "spec.requires: must be a mapping, this is a list; write e.g. {gpu: [a100, h100"),
+    ],
+)
+def test_what_requires_nothing_that_could_hold_has_one_line(requires, problem):
+    with pytest.raises(InvalidManifest) as raised:
+        load_manifests(REQUIRING.replace("{REQUIRES}", requires), working_directory="/")
+    assert problem in str(raised.value)

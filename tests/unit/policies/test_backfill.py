@@ -14,7 +14,7 @@ from wharfinger.model.workload import Scale, Spread
 from wharfinger.policies.placement.backfill import (
     BackfillPlacement,
     BackfillSettings,
-    ServerOrder,
+    FillOrder,
 )
 from wharfinger.policies.registry import make_policy
 
@@ -25,7 +25,7 @@ def asked(
     view: View,
     millicpus: int = 1000,
     servers: int = 1,
-    order: ServerOrder = ServerOrder.FIRST_FIT,
+    order: FillOrder = FillOrder.FIRST_FIT,
     spread: Spread | None = None,
     **others,
 ) -> Place | Refuse:
@@ -41,7 +41,7 @@ def names(answer: Place | Refuse) -> list[str]:
 def test_the_first_server_with_room_is_taken_or_the_least_loaded() -> None:
     view = seen(8, 8, 8, used={"s0": 8000, "s1": 6000, "s2": 1000})
     assert names(asked(view, 2000)) == ["s1"]
-    assert names(asked(view, 2000, order=ServerOrder.LEAST_LOADED)) == ["s2"]
+    assert names(asked(view, 2000, order=FillOrder.LEAST_LOADED)) == ["s2"]
 
 
 def test_all_stated_servers_are_taken_at_once_or_none() -> None:
@@ -99,6 +99,6 @@ def test_many_may_pass_a_blocked_head_and_its_settings_are_read() -> None:
     assert make_policy("backfill").admission.backfill == 500
     made = make_policy("backfill[order=least-loaded,backfill=7]")
     assert made.admission.backfill == 7
-    assert made.placement.settings.order is ServerOrder.LEAST_LOADED
+    assert made.placement.settings.order is FillOrder.LEAST_LOADED
     with pytest.raises(InvalidInput, match="one of first-fit, least-loaded"):
         make_policy("backfill[order=best-fit]")

@@ -243,7 +243,7 @@ def test_idle_cpu_is_given_for_more_certainty() -> None:
 
 
 def test_what_can_not_be_corrected_later_is_sized_as_surely_as_with_idle_cpu() -> None:
-    fixed = view_of(4, used={"s0": 2100}, able=Capabilities(resize=False))
+    fixed = view_of(4, used={"s0": 2100}, able=Capabilities(resize=Resize.NONE))
     answer = place(fixed, wants(), known(0.2), idle_confidence=0.95)
     assert given(answer) == ("s0", 1400)
     assert "with 95% confidence" in answer.decision.message

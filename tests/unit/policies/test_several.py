@@ -15,7 +15,7 @@ from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Place, ReasonCode, Refuse
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
-from wharfinger.model.view import Capabilities, OffTarget, Request, View
+from wharfinger.model.view import Capabilities, OffTarget, Request, Resize, View
 from wharfinger.model.workload import LatencyBound, OnMiss, Scale, Spread, Target, WorkloadType
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.several import scale_out
@@ -311,7 +311,7 @@ def test_the_decision_says_what_each_server_gives_and_what_the_next_would() -> N
 def test_no_resize_on_several_servers_is_planned_where_the_engine_can_not() -> None:
     able = Capabilities(max_servers_per_workload=8)
     off = OffTarget(0.8, 60.0, None)
-    for resizes in (True, False):
+    for resizes in (Resize.ANY, Resize.NONE):
         view = seen(8, 8, able=replace(able, resize=resizes))
         request = replace(asks(150.0), off_target=off)
         answer = Quasar().resize(request, on(1000, 1000), view)

@@ -67,6 +67,7 @@ class LocalEngine:
         log_cap_bytes: Of each workload's output, what is kept.
         report_seconds: Between two performance reports.
         hastened_seconds: Between two readings of what runs, while sources of interference rise.
+        labels: Of servers: (server, label, value) each; without a name of all of them.
     """
 
     name = "local"
@@ -80,9 +81,11 @@ class LocalEngine:
         log_cap_bytes: int = LOG_CAP_BYTES,
         report_seconds: float = REPORT_SECONDS,
         hastened_seconds: float = HASTENED_SECONDS,
+        labels: Sequence[tuple[str, str, str]] = (),
     ) -> None:
         self._directory = directory.absolute()
         self._spec = servers
+        self._labels = labels
         self._identity = identity or identity_of_directory(self._directory)
         self._log_cap_bytes = log_cap_bytes
         self._open_machine: Launcher | None = None
@@ -126,7 +129,7 @@ class LocalEngine:
 
     def open(self) -> None:
         """See ``Engine.open``; raises ``InvalidInput`` if it can't be divided as asked."""
-        servers = discover_servers(self._spec)
+        servers = self._discover(self._spec)
         try:
             self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             keys = records.list_keys(self._directory)
@@ -175,9 +178,36 @@ class LocalEngine:
         What runs on a server that is gone goes on to its end. Raises ``InvalidInput`` if it can't
         be divided so; everything stays as it was.
         """
-        divided = discover_servers(servers)
+        divided = self._discover(servers)
         self._spec = servers
         self._take_servers(divided)
+
+    def _discover(self, servers: str | None) -> list[LocalServer]:
+        """The machine divided so, with the servers' labels.
+
+        Raises:
+            InvalidInput: It can't be, or a label is of a server that there is not.
+        """
+        divided = discover_servers(servers)
+        names = [local.server.name for local in divided]
+        for of, label, value in self._labels:
+            if of and of not in names:
+                mend = f"the servers are {', '.join(names)}"
+                raise InvalidInput(f"--label {of}:{label}={value}: no server {of!r}; {mend}")
+        return [
+            replace(
+                local,
+                server=replace(
+                    local.server,
+                    labels={
+                        label: value
+                        for of, label, value in self._labels
+                        if of in ("", local.server.name)
+                    },
+                ),
+            )
+            for local in divided
+        ]
 
     def _take_servers(self, servers: Sequence[LocalServer]) -> None:
         machine = self._machine()

@@ -41,6 +41,7 @@ from wharfinger.engines.slurm.settings import (
 )
 from wharfinger.engines.slurm.start import NextStep, SlurmStart
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
+from wharfinger.engines.slurm.user_jobs import LetGoOrder
 from wharfinger.engines.supervised.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, WharfingerError
 from wharfinger.host.accounts import other_account
@@ -104,6 +105,7 @@ class SlurmEngine:
         self._starts: dict[str, SlurmStart] = {}
         # Refused before anything was noted: they must not start when asked for again.
         self._refused: dict[str, ev.StartFailed] = {}
+        self._offers: dict[str, ev.WorkloadOffered] = {}
         self._reports: list[ev.Report] = []
         self._watched = WatchedStarts()
         self._hurried_until = 0.0
@@ -122,6 +124,8 @@ class SlurmEngine:
             measures=shared,
             probes=shared,
             evicts=True,
+            offers=True,
+            annotates=True,
         )
 
     # --- opening ------------------------------------------------------------------------------
@@ -153,6 +157,7 @@ class SlurmEngine:
                 self._notes,
                 self._settings,
                 self._notes.identity(secrets.token_hex(6)),
+                self._partitions,
                 lambda node: partition_of.get(node, self._partitions[0]),
                 lambda: self._watched,
                 self._calls,
@@ -166,11 +171,13 @@ class SlurmEngine:
             self._calls.close()
             raise
         self._adopt(first)
-        self._tell(ev.EngineSynced(self._known_keys(), tuple(self._servers)))
+        synced = ev.EngineSynced(tuple(self._starts), tuple(self._servers), tuple(self._offers))
+        self._tell(synced)
         self._ask_for_look()
 
     def _recall(self, key: str, note: StartNote) -> SlurmStart:
-        start = SlurmStart(key, note, supervised=self._settings.shared_dir is not None)
+        supervised = self._settings.shared_dir is not None and not note.of_user
+        start = SlurmStart(key, note, supervised)
         start.accepted = note.job_id is not None
         start.started, start.end = note.read_reports()
         return start
@@ -216,9 +223,6 @@ class SlurmEngine:
         known = (node.address for node in self._nodes if node.name == name)
         return next(known, "") or name
 
-    def _known_keys(self) -> tuple[str, ...]:
-        return tuple(self._starts)
-
     def _tell_of_sizeless(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
             if not has_size(node) and not set(self._partitions).isdisjoint(node.partitions):
@@ -237,6 +241,7 @@ class SlurmEngine:
         self._open_jobs = None
         self._starts.clear()
         self._refused.clear()
+        self._offers.clear()
         self._reports.clear()
         self._servers.clear()
 
@@ -317,6 +322,8 @@ class SlurmEngine:
             case act.ProbeWorkload(key=key, number=number):
                 why = "this engine raises no sources of interference"
                 self._tell(ev.WorkloadProbed(key, number, Measurements(), why))
+            case act.AnnotateWorkload(handle=handle):
+                self._calls.ask(self._jobs.annotate_operation, f"{handle} comment", action)
             case act.MeasureWorkload():
                 pass  # Its monitor has taken it.
 
@@ -341,15 +348,23 @@ class SlurmEngine:
             action.placements,
             whole_cpus(allocation),
             mebibytes(allocation) << 20,
+            of_user=bool(action.handle),
         )
-        order = StartOrder(key, action.workload, placement)
-        self._calls.ask(self._jobs.begin_operation, key, order)
-        self._starts[key] = SlurmStart(key, note, self._settings.shared_dir is not None)
+        if action.handle:
+            let_go = LetGoOrder(key, action.handle, action.workload, placement)
+            self._calls.ask(self._jobs.let_go_operation, key, let_go)
+        else:
+            order = StartOrder(key, action.workload, placement)
+            self._calls.ask(self._jobs.begin_operation, key, order)
+        supervised = self._settings.shared_dir is not None and not action.handle
+        self._starts[key] = SlurmStart(key, note, supervised)
 
     def _check_start(self, action: act.StartWorkload) -> None:
         check_key(action.key)
         if why := self.check(action.workload):
             raise InvalidInput(why)
+        if action.handle and action.handle not in self._offers:
+            raise InvalidInput(f"{action.handle} is not held any more: its user took it back")
         if len(action.placements) != 1:
             raise InvalidInput(f"{len(action.placements)} servers; a job has one here")
         server = action.placements[0].server
@@ -440,6 +455,7 @@ class SlurmEngine:
             return
         takes: dict[Any, Callable[[SlurmStart, CallOutcome], None]] = {
             jobs.begin_operation: self._begun,
+            jobs.let_go_operation: self._begun,
             jobs.release_operation: self._released,
             jobs.stop_operation: self._stopped,
             jobs.control_operation: self._controlled,
@@ -463,7 +479,8 @@ class SlurmEngine:
             self._watch()
             return
         # Slurm has said no. That may be otherwise elsewhere or later: its limits, a node's state.
-        self._settle(start, ev.StartFailed(start.key, str(outcome.error), retryable=True))
+        retryable = not isinstance(outcome.error, InvalidInput)
+        self._settle(start, ev.StartFailed(start.key, str(outcome.error), retryable))
 
     def _released(self, start: SlurmStart, outcome: CallOutcome) -> None:
         if outcome.error is not None and start.live and not start.stop_asked:
@@ -567,9 +584,27 @@ class SlurmEngine:
         for key, figures in (look.usage or {}).items():
             if key in self._starts:
                 self._starts[key].usage = figures
+        if look.offers is not None:
+            self._take_offers(look.offers)
         if look.nodes is not None:
             self._nodes = look.nodes
         self._tell_of_servers()
+
+    def _take_offers(self, offers: Mapping[str, ev.WorkloadOffered]) -> None:
+        for handle, offer in offers.items():
+            if self._offers.get(handle) != offer:
+                self._offers[handle] = offer
+                self._tell(offer)
+        let_go = {
+            f"job {start.note.job_id}"
+            for start in self._starts.values()
+            if start.note.of_user and (start.live or start.started is not None)
+        }
+        for handle in [handle for handle in self._offers if handle not in offers]:
+            offer = self._offers.pop(handle)
+            if handle not in let_go:
+                why = f"{handle}: its user released or cancelled it, or changed its comment"
+                self._tell(ev.OfferWithdrawn(offer.workload.name, why))
 
     def _see(self, start: SlurmStart, job: SlurmJob | None, reading: RunReading | None) -> None:
         began = start.see(job, reading)

@@ -16,12 +16,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from wharfinger.core import events as ev
 from wharfinger.engines.slow import Backoff, Operation, SlowCalls
 from wharfinger.engines.slurm import script
 from wharfinger.engines.slurm.client.base import JobEnd, Node, SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import RunReading, is_over
 from wharfinger.engines.slurm.settings import SlurmSettings
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
+from wharfinger.engines.slurm.user_jobs import UserJobs
 from wharfinger.engines.supervised.records import not_alive_grace_seconds, note_not_alive
 from wharfinger.errors import EngineFault, NotFound, OutOfSpace, WharfingerError
 from wharfinger.files.atomic import sync_directory
@@ -105,6 +107,7 @@ class Look:
         jobs: Ours by key, of the number that is noted.
         readings: Of the starts whose run directories were read.
         usage: CPU seconds and peak memory in bytes by key; ``None`` = not asked.
+        offers: Users' jobs that are offered, by handle; ``None`` = not asked.
     """
 
     took_seconds: float
@@ -112,6 +115,7 @@ class Look:
     nodes: Sequence[Node] | None = None
     readings: Mapping[str, RunReading] = field(default_factory=dict)
     usage: Mapping[str, tuple[float, int]] | None = None
+    offers: Mapping[str, ev.WorkloadOffered] | None = None
 
 
 class SlurmJobs:
@@ -122,6 +126,7 @@ class SlurmJobs:
         notes: Of the starts.
         settings: What the administrator stated.
         identity: Names this engine's jobs.
+        partitions: Whose nodes are the servers.
         partition_of: The partition in which a node is used, by its name.
         watched: What is watched now; called on the thread of the calls.
         calls: The thread.
@@ -133,6 +138,7 @@ class SlurmJobs:
         notes: StartNotes,
         settings: SlurmSettings,
         identity: str,
+        partitions: Sequence[str],
         partition_of: Callable[[str], str],
         watched: Callable[[], WatchedStarts],
         calls: SlowCalls,
@@ -145,6 +151,7 @@ class SlurmJobs:
         self._watched = watched
         self._calls = calls
         self._doubtful: set[str] = set()
+        self._user_jobs = UserJobs(client, notes, partitions, self._ask_for_release)
         self._listed_at = -1e9
         self._used_at = 0.0
         self._away = False
@@ -159,6 +166,10 @@ class SlurmJobs:
         self.ends_operation = Operation("ends", self._ends, _MANY, backoff=_AWAY)
         self.settle_operation = Operation("settle", self._settle, _MANY, backoff=_AWAY, closes=True)
         self.forget_operation = Operation("forget", self._forget, _MANY, backoff=_AWAY, closes=True)
+        self.let_go_operation = Operation("let go", self._user_jobs.let_go, 1, backoff=_AWAY)
+        self.annotate_operation = Operation(
+            "annotate", self._user_jobs.annotate, _MANY, give_up_seconds=60.0, backoff=_AWAY
+        )
         self.look_operation = Operation("look", lambda _: [self.look()], 1, backoff=_AWAY)
 
     # --- the run directories ------------------------------------------------------------------
@@ -169,8 +180,10 @@ class SlurmJobs:
         return None if shared is None else shared / f"runs-{self._identity}"
 
     def run_dir(self, key: str) -> Path | None:
-        """Where a start's records are; ``None`` = there is no shared directory."""
-        return None if self._runs is None else self._runs / key
+        """Where a start's records are; ``None`` = there are none, for it has no supervisor."""
+        if self._runs is None or key in self._user_jobs.keys.values():
+            return None
+        return self._runs / key
 
     @cached_property
     def _supervisor(self) -> Path:
@@ -255,9 +268,12 @@ class SlurmJobs:
         results: list[int | WharfingerError] = []
         for order in orders:
             job_id = self._begin_one(order)
-            self._calls.ask(self.release_operation, order.key, job_id)
+            self._ask_for_release(order.key, job_id)
             results.append(job_id)
         return results
+
+    def _ask_for_release(self, key: str, job_id: int) -> None:
+        self._calls.ask(self.release_operation, key, job_id)
 
     def _begin_one(self, order: StartOrder) -> int:
         key, placement = order.key, order.placement
@@ -320,12 +336,14 @@ class SlurmJobs:
         results: list[bool | WharfingerError] = []
         withdrawn: list[int] = []
         asked: list[int] = []
-        jobs = None if self._runs is not None else self._own_jobs()
+        jobs = self._own_jobs()
         for order in orders:
             note = self._notes.get(order.key)
             job_id = note.job_id if note is not None else None
             is_withdrawn = (
-                self._cancel_claim(order.key) if jobs is None else _waits(jobs, order.key)
+                self._cancel_claim(order.key)
+                if self.run_dir(order.key)
+                else _waits(jobs, order.key)
             )
             if not is_withdrawn and (run_dir := self.run_dir(order.key)) is not None:
                 try:
@@ -335,8 +353,9 @@ class SlurmJobs:
                     results.append(EngineFault(why, retryable=True))
                     continue
             results.append(is_withdrawn)
-            if job_id is not None:
-                (withdrawn if is_withdrawn else asked).append(job_id)
+            if job_id is not None and note is not None:
+                # Of a user's script we don't know what a signal to it alone would leave behind.
+                (withdrawn if is_withdrawn or note.of_user else asked).append(job_id)
         if withdrawn:
             self._client.cancel(withdrawn)
         self._signal(asked, "TERM")
@@ -365,21 +384,27 @@ class SlurmJobs:
 
     def _withdraw(self, keys: Sequence[str]) -> Sequence[bool]:
         """Make sure that what has not begun never does; true = so it is."""
-        jobs = None if self._runs is not None else self._own_jobs()
-        results, job_ids = [], []
+        jobs = self._own_jobs()
+        results: list[bool] = []
+        job_ids: list[int] = []
+        users: list[int] = []
         for key in keys:
             note = self._notes.get(key)
-            gone = self._cancel_claim(key) if jobs is None else key not in jobs or _waits(jobs, key)
+            unclaimed = key not in jobs or _waits(jobs, key)
+            gone = self._cancel_claim(key) if self.run_dir(key) else unclaimed
             results.append(gone)
             if gone and note is not None and note.job_id is not None:
-                job_ids.append(note.job_id)
+                (users if note.of_user else job_ids).append(note.job_id)
         if job_ids:
             self._client.cancel(job_ids)
+        if users:
+            self._user_jobs.take_back(users)
         return results
 
     def _kill(self, keys: Sequence[str]) -> Sequence[None]:
-        notes = [self._notes.get(key) for key in keys]
-        self._client.cancel([note.job_id for note in notes if note and note.job_id is not None])
+        notes = [note for key in keys if (note := self._notes.get(key)) is not None]
+        self._client.cancel([n.job_id for n in notes if n.job_id is not None and not n.of_user])
+        self._user_jobs.take_back([n.job_id for n in notes if n.job_id is not None and n.of_user])
         return [None] * len(keys)
 
     # --- while it runs --------------------------------------------------------------------------
@@ -425,6 +450,7 @@ class SlurmJobs:
             nodes = self._client.nodes()
             jobs = self._own_jobs()
             usage = self._usage(jobs, now)
+            offers = self._user_jobs.offered(self._client.jobs())
         except WharfingerError as error:
             if error.retryable and not self._away:
                 log.warning("Slurm does not answer; what runs goes on: %s", error)
@@ -437,7 +463,7 @@ class SlurmJobs:
         # After the listing: what has ended by then has written its record.
         over = [key for key in watched.running if key not in jobs or not _runs(jobs[key])]
         readings = self._readings((*watched.starting, *over))
-        return Look(time.monotonic() - now, jobs, nodes, readings, usage)
+        return Look(time.monotonic() - now, jobs, nodes, readings, usage, offers)
 
     def _has_exit(self, key: str) -> bool:
         run_dir = self.run_dir(key)
@@ -455,6 +481,9 @@ class SlurmJobs:
         own: dict[str, SlurmJob] = {}
         strays: list[int] = []
         for job in self._client.jobs():
+            if (key := self._user_jobs.keys.get(job.job_id)) is not None:
+                own[key] = job
+                continue
             key = script.key_of(self._identity, job.comment)
             if key is None:
                 continue
@@ -496,6 +525,8 @@ class SlurmJobs:
 
     def _settle(self, settled: Sequence[tuple[str, StartNote]]) -> Sequence[None]:
         self._notes.put(dict(settled))
+        for _, note in settled:
+            self._user_jobs.keys.pop(note.job_id or 0, None)
         return [None] * len(settled)
 
     def _forget(self, keys: Sequence[str]) -> Sequence[None]:

@@ -30,6 +30,7 @@ class StartNote:
         cpus, memory_bytes: What its job holds.
         job_id: Slurm's number; ``None`` = not handed in yet, as far as is known.
         reports: That it started, and how it ended, as they are logged.
+        of_user: Its job is a user's, which we have only let go.
     """
 
     workload: str = ""
@@ -38,6 +39,7 @@ class StartNote:
     memory_bytes: int = 0
     job_id: int | None = None
     reports: tuple[tuple[str, str], ...] = ()
+    of_user: bool = False
 
     def with_reports(self, reports: Iterable[ev.WorkloadStarted | End]) -> "StartNote":
         """The same with these reports of its start and end."""

@@ -27,7 +27,7 @@ from wharfinger.policies.placement.common import (
 from wharfinger.policies.placement.several import in_turn, zones_of
 
 
-class ServerOrder(StrEnum):
+class FillOrder(StrEnum):
     """In which order the servers with room are taken."""
 
     FIRST_FIT = "first-fit"
@@ -37,21 +37,31 @@ class ServerOrder(StrEnum):
 
 
 _WHY = {
-    ServerOrder.FIRST_FIT: "the first with room",
-    ServerOrder.LEAST_LOADED: "the least loaded with room",
+    FillOrder.FIRST_FIT: "the first with room",
+    FillOrder.LEAST_LOADED: "the least loaded with room",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillSettings:
-    """Settings of ``backfill``."""
+    """Settings of ``backfill``.
 
-    order: ServerOrder = ServerOrder.FIRST_FIT
+    Attributes:
+        order: In which servers with room are taken: ``first-fit`` or ``least-loaded``.
+    """
+
+    order: FillOrder = FillOrder.FIRST_FIT
 
 
 @dataclass(frozen=True, slots=True)
 class EasySettings(FifoSettings):
-    """Those of its admission; as many are tried as Slurm tries (``bf_max_job_test``)."""
+    """Those of its admission.
+
+    Attributes:
+        max_waiting: Most workloads that wait, in all queues together.
+        backfill: How many behind a blocked one are tried ahead of it in a step; 0 = none. As many
+            as Slurm tries (``bf_max_job_test``).
+    """
 
     backfill: int = 500
 
@@ -92,7 +102,7 @@ class BackfillPlacement(ByReservation):
         return replace(placed, placements=chosen)
 
     def _in_order(self, request: Request, rows: NDArray[np.intp], view: View) -> NDArray[np.intp]:
-        if self.settings.order is ServerOrder.LEAST_LOADED:
+        if self.settings.order is FillOrder.LEAST_LOADED:
             loads = view.cpu_allocated[rows] / np.maximum(view.cpu_capacity[rows], 1)
             rows = rows[np.argsort(loads, kind="stable")]
         zone = zones_of(request, view)

@@ -161,7 +161,7 @@ def follow_on_several(
 ) -> Place | Refuse | None:
     """More or less CPU in proportion on each of several servers, as far as each has room."""
     off = request.off_target
-    if off is None or request.workload.best_effort or not view.capabilities.resize:
+    if off is None or request.workload.best_effort:
         return None
     before = sum(placement.allocation.cpu_millicpus for placement in placements)
     whole = Allocation(before, placements[0].allocation.memory_bytes)

@@ -30,7 +30,7 @@ from wharfinger.model.decisions import Prediction
 from wharfinger.model.memo import by_identity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Classification, Estimate, quantile
-from wharfinger.model.view import Capabilities, Request, View
+from wharfinger.model.view import Capabilities, Request, Resize, View
 from wharfinger.model.workload import Target
 from wharfinger.native import first_enough, first_enough_on
 
@@ -51,8 +51,8 @@ class SizingSettings:
     Attributes:
         confidence: Probability with which a target must be kept.
         idle_confidence: The same while at most ``idle_below`` of the servers' CPU is allocated:
-            what nobody else wants is given for more certainty. Also where the engine can't resize:
-            what turns out to be too little stays so (decision 0092).
+            what nobody else wants is given for more certainty. Also where the engine can't give
+            more later: what turns out to be too little stays so (decision 0092).
         idle_below: Share of the CPU of all servers.
         step_millicpus: Candidate allocations are multiples of this.
         min_step: Smallest relative difference between candidate allocations.
@@ -70,7 +70,7 @@ class SizingSettings:
 
     def on_engine(self, able: Capabilities) -> "SizingSettings":
         """The same, where a size can't be corrected as sure as where there is CPU to spare."""
-        if able.resize:
+        if able.resize is Resize.ANY:
             return self
         return replace(self, confidence=max(self.confidence, self.idle_confidence))
 

@@ -323,9 +323,6 @@ class SimulatedCluster(SimulatedServers):
         if run is None or why:
             self.tell(ev.ResizeFailed(key, why, placements))
             return
-        if not self.capabilities.resize:
-            self.tell(ev.ResizeFailed(key, "this engine can't resize", placements))
-            return
         run.resizes += 1
         what = (run, run.resizes, placements)
         self.loop.schedule(self.now + self.costs.resize_seconds, self._resized, what)
