@@ -23,12 +23,12 @@ from wharfinger.engines.supervised.watcher import Watcher
 from wharfinger.errors import EngineFault
 from wharfinger.host.cgroups import discover
 from wharfinger.host.topology import discover_servers
-from wharfinger.model.performance import Quantity, Reading
+from wharfinger.model.performance import NoSignal, Quantity, Reading, Sample
 from wharfinger.model.workload import Workload
 from wharfinger.monitor.client import HASTENED_SECONDS, REPORT_SECONDS
 from wharfinger.monitor.elsewhere import address_from_here, seen_from_here
 from wharfinger.monitor.smoothing import Counter
-from wharfinger.monitor.spec import WatchSpec
+from wharfinger.monitor.spec import WatchSpec, main_quantity, wanted_quantities
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +152,7 @@ class NodeMonitor:
         self._starts = starts
         self._identity = identity
         self._run_dir = run_dir
+        self._tell = tell
         self._address_of = address_of
         self._stop = stop
         self._launcher: Launcher | None = None
@@ -206,8 +207,12 @@ class NodeMonitor:
                     self._monitor.forget(key)
 
     def _measure(self, action: act.MeasureWorkload) -> None:
-        start, run_dir = self._starts.get(action.key), self._run_dir(action.key)
-        if start is None or run_dir is None or not start.running or not start.note.placements:
+        start = self._starts.get(action.key)
+        if start is None or not start.running or not start.note.placements:
+            return
+        run_dir = self._run_dir(action.key)
+        if run_dir is None:
+            self._tell_unmeasured(action, start.note.placements[0].server)
             return
         run = self._runs.get(action.key)
         if run is None:
@@ -216,6 +221,13 @@ class NodeMonitor:
             self._runs[action.key] = run
         workload = seen_from_here(action.workload, run.address)
         self._monitor.measure(act.MeasureWorkload(action.key, workload))
+
+    def _tell_unmeasured(self, action: act.MeasureWorkload, server: str) -> None:
+        # Its output is where Slurm puts it, and what its user wrote in a comment is neither run nor
+        # read with this manager's rights.
+        wanted = wanted_quantities(action.workload) or (main_quantity(action.workload),)
+        silent = dict.fromkeys(wanted, NoSignal("a user's own job is not measured"))
+        self._tell(ev.ServerMeasured(server, (Sample(action.key, {}, silent),)))
 
     def observe_usage(self, usage: Mapping[str, tuple[float, int]]) -> None:
         """Take in CPU seconds (and peak memory) by key, as of now."""

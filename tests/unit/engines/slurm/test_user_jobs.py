@@ -83,6 +83,24 @@ def test_a_job_is_placed_on_its_node_with_its_cpus_and_ends_as_slurm_says(
     assert not withdrawn
 
 
+def test_what_a_comment_would_have_run_is_not_run_here(
+    trial: EngineTrial, slurm: FakeSlurm, tmp_path: Path
+):
+    mark = tmp_path / "mark"
+    measure = f"measure: {{command: [touch, {mark}]}}"
+    number = slurm.hand_in("#!/bin/sh\nexec sleep 600\n", f"{TARGET[:-1]}, {measure}}}")
+    offer = _offer(trial, number)
+    assert offer.workload.measure.command == ("touch", str(mark))
+    trial.perform(_start(offer, "k", "n2", 1))
+    trial.wait_for(ev.WorkloadStarted, "k")
+    trial.perform(act.MeasureWorkload("k", offer.workload))
+    (sample,) = trial.wait_for(ev.ServerMeasured).samples
+    (silence,) = sample.silent.values()
+    assert silence.reason == "a user's own job is not measured"
+    trial.take_in(1.0)
+    assert not mark.exists()
+
+
 @pytest.mark.parametrize(
     ("comment", "more", "told"),
     [
