@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.live import processes_with
+from tests.support.slurm import needs_slurm
 
 
 def demo(tmp_path: Path, *options: str) -> subprocess.Popen[str]:
@@ -67,6 +68,24 @@ def _wait_until_free(state: Path) -> None:
     """Until the manager is gone, and with it its lock."""
     with (state / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+@pytest.mark.long
+@pytest.mark.alone
+def test_it_runs_on_a_slurm_cluster_of_its_own(tmp_path: Path) -> None:
+    needs_slurm()
+    process = demo(tmp_path, "--engine", "slurm", "--seconds", "20", "-o", "json")
+    output, errors = process.communicate(timeout=400)
+    assert process.returncode in (0, 3), errors
+    found = json.loads(output)
+    assert [found["policy"], found["baseline"]["policy"]] == ["quasar", "slurm-backfill"]
+    for run in (found, found["baseline"]):
+        assert run["servers"] == 6
+        assert len({server for each in run["workloads"] for server in each["servers"]}) >= 3
+        services = [each for each in run["workloads"] if each["name"] in ("web", "cache")]
+        assert all(each["held_share"] is not None for each in services)
+    assert [path.name for path in tmp_path.iterdir()] == found["files"]
+    assert processes_with(str(tmp_path)) == []
 
 
 @pytest.mark.long
