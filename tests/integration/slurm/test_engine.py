@@ -13,6 +13,7 @@ from wharfinger.engines.base import Engine
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
 from wharfinger.engines.slurm.client.client import CommandClient
+from wharfinger.engines.slurm.comments import addressed
 from wharfinger.model.workload import Workload
 from wharfinger.testing import EngineHarness, FaultyEngine, ShellPrograms, engine_checks
 from wharfinger.testing.harness import EngineCheck
@@ -30,9 +31,10 @@ def client(cluster: SlurmCluster) -> CommandClient:
 
 
 @pytest.fixture
-def quiet(cluster: SlurmCluster) -> Iterator[None]:
-    """Afterwards nothing runs: what a check leaves behind must not take the next one's room."""
+def quiet(cluster: SlurmCluster, client: CommandClient) -> Iterator[None]:
+    """Afterwards nothing runs or waits but what users have handed in, which is cancelled."""
     yield
+    client.cancel([job.job_id for job in client.jobs() if addressed(job.comment)])
     cluster.wait_until(
         lambda: not {"RUNNING", "PENDING"} & set(cluster.job_states().values()), "all has ended"
     )
