@@ -90,7 +90,7 @@ class Backfilling:
             assert self._policy.estimation is not None
             elsewhere = replace(request, excluded=avoided)
             view = self._residents.view(record.workload)
-            profiling = self._policy.estimation.plan(elsewhere, view)
+            profiling = self._policy.estimation.plan(elsewhere, request.seen(view))
         if profiling is None or profiling.plan is None or _copy_delays(profiling.plan, kept, now):
             return Profiling(_behind_others(planned.decision))
         ahead = _placed_ahead(profiling.decision, [head.name for head in there])

@@ -81,6 +81,8 @@ def _engine_synced(cluster: ClusterState, time: float, event: ev.EngineSynced) -
     ours = set(cluster.state.nonces)
     ours_known = (cluster.by_key, cluster.kept_keys)
     unknown = [key for key in event.known_keys if not any(key in keys for keys in ours_known)]
+    clashes, offered = cluster.state.clashes, set(event.offers)
+    cluster.state.clashes = {handle: clashes[handle] for handle in clashes if handle in offered}
     cluster.state.strays = [key for key in unknown if key.rpartition("-")[2] not in ours]
     cluster.dropped_keys.extend(key for key in unknown if key.rpartition("-")[2] in ours)
     cluster.state.synced = True

@@ -161,7 +161,7 @@ def _requeue(
     record.evictions_in_row = in_row + 1
     record.not_before = None
     if in_row:
-        wait = min(settings.max_backoff_seconds, 2.0 ** (in_row - 1))
+        wait = min(settings.max_backoff_seconds, 2.0 ** min(in_row - 1, MOST_DOUBLED))
         record.not_before = time + wait
         why += f"; {in_row + 1} times in a row: tried again after {format_duration(wait)}"
     record.reason, record.message = eviction_word(event.reason), why

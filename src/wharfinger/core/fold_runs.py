@@ -160,7 +160,7 @@ def _start_failed(cluster: ClusterState, time: float, event: ev.StartFailed) -> 
     record.stop_reason = StopReason.NONE
     if trigger is Trigger.RETRY:
         record.excluded = tuple(dict.fromkeys((*record.excluded, *servers)))
-        backoff = min(settings.max_backoff_seconds, 2.0 ** (record.start_failures - 1))
+        backoff = min(settings.max_backoff_seconds, 2.0 ** min(record.start_failures - 1, MOST_DOUBLED))
         record.not_before = time + backoff
     cluster.move(time, record, trigger)
 
@@ -287,7 +287,8 @@ def restart(cluster: ClusterState, time: float, record: WorkloadRecord, why: str
     wait = 0.0
     if why:
         settings, rule = settings_in(cluster.state), record.workload.run.restart
-        wait = min(settings.max_backoff_seconds, rule.backoff_seconds * 2.0**record.restarts_in_row)
+        doubled = 2.0 ** min(record.restarts_in_row, MOST_DOUBLED)
+        wait = min(settings.max_backoff_seconds, rule.backoff_seconds * doubled)
         record.not_before = time + wait
         record.restarts_in_row += 1
         limit = "" if rule.limit is None else f" of {rule.limit}"

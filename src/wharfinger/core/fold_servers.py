@@ -32,6 +32,8 @@ def _report(cluster: ClusterState, server: Server) -> None:
         _put(cluster, server)
         cluster.queues.unpark_all()
         return
+    if (cordon := cluster.state.cordoned.get(server.name)) is not None:
+        cluster.state.cordoned[server.name] = replace(cordon, accepting=server.accepting)
     cluster.state.servers[server.name] = as_kept(cluster.state, server)
     cpu, memory = server.others_cpu_millicpus, server.others_memory_bytes
     columns = cluster.residency.columns

@@ -68,20 +68,21 @@ def outlook(
         case refused if refused.decision is not None:
             return Outlook(None, refused.decision)
     allowed = core.policy.admission.servers(request, queue, view)
+    cluster = core.view_of(workload)
 
     def ask(asked: Request) -> PlacementVerdict:
-        return place_within(core.policy.placement, asked, view.cluster, allowed)
+        return place_within(core.policy.placement, asked, cluster, allowed)
 
     chosen = ask(request)
     if isinstance(chosen, Place):
-        return Outlook(chosen, chosen.decision, tuple(_others(ask, request, chosen, view.cluster)))
+        return Outlook(chosen, chosen.decision, tuple(_others(ask, request, chosen, cluster)))
     if chosen.decision.reason is not ReasonCode.WILL_MISS:
         return Outlook(None, chosen.decision)
     tried = replace(request, workload=replace(request.workload, on_miss=OnMiss.RUN))
     nearest = ask(tried)
     if not isinstance(nearest, Place):
         return Outlook(None, chosen.decision)
-    others = nearest, *_others(ask, tried, nearest, view.cluster)
+    others = nearest, *_others(ask, tried, nearest, cluster)
     return Outlook(None, chosen.decision, others)
 
 

@@ -123,6 +123,10 @@ class Core:
         """The cluster as policies see it now."""
         return self._residents.view()
 
+    def view_of(self, workload: Workload) -> View:
+        """The same, where only servers accept work that a workload may go to."""
+        return self._residents.view(workload)
+
     def handle(self, now: float, event: ev.Report | ev.ClientRequest) -> Step:
         """Decide what follows from one report or request; ``now`` in seconds since the epoch."""
         event = only_news(self._cluster, event)
@@ -430,13 +434,13 @@ class Core:
 
         One that it had not taken is pending, and asked for again.
         """
-        present = set(event.known_keys)
+        present, offered = set(event.known_keys), set(event.offers)
         for record in list(self.state.workloads.values()):
             taken = record.on_server and record.phase is not Phase.PLACED
             if taken and record.key not in present:
                 reason = "the engine knows nothing of it any more"
                 self._record(now, ev.WorkloadVanished(record.key, reason))
-            elif record.offer and record.offer not in event.offers:
+            elif record.offer and record.offer not in offered:
                 withdrawn = ev.OfferWithdrawn(record.name, "the engine holds it no more")
                 if is_news(self._cluster, withdrawn):
                     self._record(now, withdrawn)
@@ -518,7 +522,7 @@ class Core:
         if like is not None and like.measurements is not None:
             request = replace(request, measurements=like.measurements)
         view = self._residents.view(record.workload)
-        verdict = planner and planner.plan(request, view)
+        verdict = planner and planner.plan(request, request.seen(view))
         if not verdict:
             return False
         told, completes = verdict.decision, verdict.plan is not None and verdict.plan.completes
@@ -551,7 +555,8 @@ class Core:
         """Plan copies of what has been placed without a profile, where there is room for them."""
         planner = self.policy.estimation
         request = self._residents.request(record, now)
-        verdict = planner and planner.beside(request, self._residents.view(record.workload))
+        view = request.seen(self._residents.view(record.workload))
+        verdict = planner and planner.beside(request, view)
         if verdict and verdict.plan is not None:
             key = f"{record.uid}-{record.attempts}-beside-{self._nonce()}"
             self._record(now, ev.CopiesPlanned(record.name, key, verdict.decision, verdict.plan))
@@ -758,7 +763,7 @@ class Core:
         migrated = record.migrations > 0 and not (record.start_failures or avoided)
         if isinstance(verdict, Refuse) and migrated and request.excluded:
             anywhere = replace(request, excluded=frozenset())
-            return self.policy.placement.place(anywhere, request.seen(view))
+            return place_within(self.policy.placement, anywhere, view, ())
         return verdict
 
     def _place_ahead(

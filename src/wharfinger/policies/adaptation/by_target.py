@@ -438,7 +438,7 @@ class ByTarget:
 
 def _gives_way(cluster: Residents, neighbor: WorkloadRecord) -> bool:
     """Whether it can be suspended, or else be stopped and started again."""
-    may_stop = neighbor.workload.run.restartable and not neighbor.revoking
+    may_stop = may_move(neighbor.workload) and not neighbor.revoking
     return cluster.able(neighbor).suspend or (may_stop and not neighbor.stop_reason)
 
 

@@ -178,7 +178,7 @@ class Phases:
         here = record.placements[0].server
         known = list(classified.tolerated)
         row = view.row(here)
-        is_alone = not cluster.neighbors(record) and not view.copies[row]
+        is_alone = not (cluster.neighbors(record) or view.copies[row] or _holds_others(view)[row])
         if is_alone and view.cpu_allocated[row] < view.cpu_capacity[row]:
             return self._sources(record, known), ()
         shares_cores = cluster.state.capabilities.shares_cores
@@ -220,6 +220,7 @@ class Phases:
             return None
         view = cluster.view(workload)
         empty = (view.accepting == 1) & (view.residents == 0) & (view.copies == 0)
+        empty &= ~_holds_others(view)
         empty &= view.cpu_capacity >= held.cpu_millicpus + MILLICPUS_PER_CPU
         empty &= view.memory_capacity >= held.memory_bytes
         measured = record.measurements.platform if record.measurements else ""
