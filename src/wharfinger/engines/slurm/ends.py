@@ -28,6 +28,7 @@ _EVICTED = {
     "PREEMPTED": "preempted",
     "REVOKED": "preempted",
 }
+_KILLED = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE"})
 _WORDS = {"TIMEOUT": TIME_LIMIT, "DEADLINE": TIME_LIMIT, "OUT_OF_MEMORY": OUT_OF_MEMORY}
 
 
@@ -120,8 +121,8 @@ def end_without_record(
         return ev.WorkloadVanished(key, f"{said}, and it has left no exit status")
     if signal:
         code = None
-    elif state == "CANCELLED" and not code:
-        code, signal = None, 15
+    elif state in _KILLED and not code:
+        code, signal = None, 15  # Slurm tells 0:0, as of one that ended well.
     reason = (
         STOPPED
         if stop_asked

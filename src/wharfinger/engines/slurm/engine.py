@@ -294,10 +294,15 @@ class SlurmEngine:
             shown = repr(run.working_directory)
             return f"spec.run.workingDir: {shown} is not an absolute path; begin it with '/'"
         try:
-            other_account(run.user)
+            account = other_account(run.user)
             signal_named(run.stop_signal)
         except InvalidInput as error:
             return str(error)
+        if account is not None and self._settings.shared_dir is None:
+            return (
+                f"spec.run.user: {run.user!r} is not the manager's own user, as whom every job runs "
+                "without --shared-dir; leave it out, or start the manager with --shared-dir"
+            )
         return ""
 
     def perform(self, action: act.EngineAction) -> None:

@@ -1,10 +1,12 @@
 """Ends: by the run's own record, else by what Slurm knows, and never by a guess."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from wharfinger.core import events as ev
+from wharfinger.engines.slurm.client.accounting import ends_of_sacct
 from wharfinger.engines.slurm.client.base import JobEnd, SlurmJob
 from wharfinger.engines.slurm.ends import (
     RunReading,
@@ -71,6 +73,9 @@ def test_one_that_was_put_back_in_line_after_it_was_killed_was_evicted() -> None
         (JobEnd(7, "CANCELLED", 0, None), None, False, "cancelled -15"),
         (JobEnd(7, "CANCELLED", 0, 15), None, True, "stopped -15"),
         (JobEnd(7, "TIMEOUT", 0, 15), None, False, "time-limit -15"),
+        (JobEnd(7, "TIMEOUT", 0, None), None, False, "time-limit -15"),
+        (JobEnd(7, "DEADLINE", 0, None), None, False, "time-limit -15"),
+        (None, replace(JOB, state="TIMEOUT", exit_code=0), False, "time-limit -15"),
         (JobEnd(7, "OUT_OF_MEMORY", 0, 9), None, False, "out-of-memory -9"),
         (JobEnd(7, "NODE_FAIL", None, None), None, False, "evicted node-failure"),
         (JobEnd(7, "PREEMPTED", 0, 15), None, False, "evicted preempted"),
@@ -93,6 +98,16 @@ def test_by_what_slurm_knows(
         case _:
             assert isinstance(end, ev.WorkloadVanished)
             assert told == "vanished"
+
+
+@pytest.mark.parametrize("version", ["22.05", "23.11", "24.11"])
+def test_a_time_limit_as_sacct_tells_it_is_no_success(version: str) -> None:
+    answer = (Path(__file__).parent / "recorded" / version / "sacct.txt").read_bytes()
+    (ended,) = (end for end in ends_of_sacct(answer) if end.state == "TIMEOUT")
+    assert (ended.exit_code, ended.signal) == (0, None)
+    end = end_without_record("k", None, ended, stop_asked=False)
+    assert isinstance(end, ev.WorkloadFinished)
+    assert (end.exit_code, end.signal, end.reason) == (None, 15, "time-limit")
 
 
 NOTHING = RunReading(RunRecord(Claim.NONE, None, None, None))

@@ -12,8 +12,9 @@ from tests.support.fake_slurm import FakeSlurm, node
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.notes import MemoryNotes
-from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
+from wharfinger.engines.slurm import SlurmEngine, SlurmSettings, engine
 from wharfinger.errors import EngineFault, InvalidInput
+from wharfinger.host.accounts import UserAccount
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run
 from wharfinger.testing import EngineHarness, ShellPrograms
@@ -276,3 +277,17 @@ def test_what_can_never_run_is_refused_before(trial: EngineTrial):
         (Run(("a",), stop_signal="NOPE"), "NOPE"),
     ):
         assert told in trial.engine.check(replace(start.workload, run=run))
+
+
+def test_without_a_shared_directory_nothing_runs_as_another_user(
+    unshared: EngineTrial, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+):
+    other = UserAccount("bob", 4242, 4242, (4242,), "/", "/bin/sh")
+    monkeypatch.setattr(engine, "other_account", lambda name: other if name == "bob" else None)
+    start = unshared.action("k", unshared.programs.lasting("k"))
+    run = replace(start.workload.run, user="bob")
+    unshared.perform(replace(start, workload=replace(start.workload, run=run)))
+    refused = unshared.expect_refused("k", retryable=False)
+    assert refused.reason.startswith("spec.run.user: 'bob' is not the manager's own user")
+    assert not slurm.own()
+    assert not unshared.engine.check(replace(start.workload, run=replace(run, user="root")))
