@@ -57,6 +57,16 @@ def is_over(job: SlurmJob) -> bool:
     return job.state.upper() in _OVER
 
 
+def has_had_node(job: SlurmJob) -> bool:
+    """Whether its script may have begun; what is put back in line has no node any more."""
+    return bool(job.nodes) or was_requeued(job)
+
+
+def never_began(ended: JobEnd) -> bool:
+    """Whether it ended, by accounting, before it had a node."""
+    return ended.state.upper() in _OVER and not ended.nodes
+
+
 def was_taken_off(job: SlurmJob) -> bool:
     """Whether Slurm has ended it for its own reasons."""
     return job.state.upper() in _EVICTED
@@ -73,7 +83,7 @@ def evicted(key: str, word: str, detail: str) -> End:
 
 
 def end_of_run(
-    key: str, reading: RunReading, job: SlurmJob | None, *, stop_asked: bool
+    key: str, reading: RunReading, job: SlurmJob | JobEnd | None, *, stop_asked: bool
 ) -> End | None:
     """How a run ended by its own records; ``None`` = they do not say, or nothing was started."""
     record = reading.record.exit
@@ -92,7 +102,7 @@ def end_of_run(
     return end
 
 
-def _ran_out_of_memory(job: SlurmJob | None) -> bool:
+def _ran_out_of_memory(job: SlurmJob | JobEnd | None) -> bool:
     return job is not None and job.state.upper() == "OUT_OF_MEMORY"
 
 
@@ -141,7 +151,7 @@ def end_without_record(
 
 
 def failed_start(
-    key: str, reading: RunReading | None, job: SlurmJob | None, *, stop_asked: bool
+    key: str, reading: RunReading | None, job: SlurmJob | JobEnd | None, *, stop_asked: bool
 ) -> ev.StartFailed:
     """Why nothing was started under a key, and nothing will be."""
     claim = reading.record.claim if reading else Claim.NONE
@@ -163,12 +173,13 @@ def failed_start(
     return ev.StartFailed(key, why, retryable=True)
 
 
-def _eviction_of(job: SlurmJob) -> str:
-    if job.state.upper() == "PENDING" and was_requeued(job):
+def _eviction_of(job: SlurmJob | JobEnd) -> str:
+    if isinstance(job, SlurmJob) and job.state.upper() == "PENDING" and was_requeued(job):
         return "requeued"
     return _EVICTED.get(job.state.upper(), "")
 
 
-def _detail(job: SlurmJob) -> str:
+def _detail(job: SlurmJob | JobEnd) -> str:
     said = f"Slurm says {job.state}"
-    return f"{said} ({job.state_reason})" if job.state_reason not in {"", "None"} else said
+    reason = job.state_reason if isinstance(job, SlurmJob) else ""
+    return f"{said} ({reason})" if reason not in {"", "None"} else said

@@ -179,6 +179,7 @@ class SlurmEngine:
         supervised = self._settings.shared_dir is not None and not note.of_user
         start = SlurmStart(key, note, supervised)
         start.accepted = note.job_id is not None
+        start.released = True if start.accepted else None
         start.started, start.end = note.read_reports()
         return start
 
@@ -198,7 +199,8 @@ class SlurmEngine:
         for key, start in self._starts.items():
             self._tell(*start.state())
             if start.live and start.job is not None and start.job.held:
-                self._calls.ask(self._jobs.release_operation, key, start.job.job_id)
+                start.released = None
+                self._calls.ask(self._jobs.release_operation, key, key)
         self._take_look(look)
         self._hurry()
 
@@ -488,6 +490,7 @@ class SlurmEngine:
         self._settle(start, ev.StartFailed(start.key, str(outcome.error), retryable))
 
     def _released(self, start: SlurmStart, outcome: CallOutcome) -> None:
+        start.released = outcome.result is not False  # What failed may have had its effect.
         if outcome.error is not None and start.live and not start.stop_asked:
             log.warning("%s: its job can't be released: %s", start.key, outcome.error)
 
@@ -524,6 +527,7 @@ class SlurmEngine:
 
     def _accounted(self, start: SlurmStart, outcome: CallOutcome) -> None:
         if outcome.error is None:
+            start.end_asked = True
             ended: JobEnd | None = outcome.result
             start.accounted = ended or start.accounted
 
@@ -615,6 +619,7 @@ class SlurmEngine:
         began = start.see(job, reading)
         if began is not None:
             self._tell(began)
+            self._calls.ask(self._jobs.note_start_operation, start.key, began)
             self._watch()
 
     def _follow(self, start: SlurmStart, seconds: float) -> None:

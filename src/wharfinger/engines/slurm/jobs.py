@@ -9,8 +9,9 @@ import hashlib
 import logging
 import os
 import shutil
+import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,12 +21,19 @@ from wharfinger.core import events as ev
 from wharfinger.engines.slow import Backoff, Operation, SlowCalls
 from wharfinger.engines.slurm import script
 from wharfinger.engines.slurm.client.base import JobEnd, Node, SlurmClient, SlurmJob
-from wharfinger.engines.slurm.ends import RunReading, is_over
+from wharfinger.engines.slurm.ends import RunReading, has_had_node, is_over
 from wharfinger.engines.slurm.settings import SlurmSettings
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
-from wharfinger.engines.slurm.user_jobs import UserJobs
+from wharfinger.engines.slurm.user_jobs import UserJobs, is_let_go
 from wharfinger.engines.supervised.records import not_alive_grace_seconds, note_not_alive
-from wharfinger.errors import EngineFault, NotFound, OutOfSpace, WharfingerError
+from wharfinger.errors import (
+    EngineFault,
+    InvalidInput,
+    NotFound,
+    OutOfSpace,
+    SlurmRefused,
+    WharfingerError,
+)
 from wharfinger.files.atomic import sync_directory
 from wharfinger.host.accounts import other_account
 from wharfinger.host.binaries import supervisor_path
@@ -151,6 +159,7 @@ class SlurmJobs:
         self._watched = watched
         self._calls = calls
         self._doubtful: set[str] = set()
+        self._let_go: set[str] = set()
         self._user_jobs = UserJobs(client, notes, partitions, self._ask_for_release)
         self._listed_at = -1e9
         self._used_at = 0.0
@@ -165,6 +174,9 @@ class SlurmJobs:
         self.withdraw_operation = Operation("withdraw", self._withdraw, _MANY, backoff=_AWAY)
         self.ends_operation = Operation("ends", self._ends, _MANY, backoff=_AWAY)
         self.settle_operation = Operation("settle", self._settle, _MANY, backoff=_AWAY, closes=True)
+        self.note_start_operation = Operation(
+            "note start", self._note_start, _MANY, give_up_seconds=60.0, backoff=_AWAY, closes=True
+        )
         self.forget_operation = Operation("forget", self._forget, _MANY, backoff=_AWAY, closes=True)
         self.let_go_operation = Operation("let go", self._user_jobs.let_go, 1, backoff=_AWAY)
         self.annotate_operation = Operation(
@@ -187,30 +199,61 @@ class SlurmJobs:
 
     @cached_property
     def _supervisor(self) -> Path:
-        """The supervisor on the shared directory, under a name that tells versions apart."""
-        if self._settings.shared_dir is None:
+        """The supervisor, where nobody else can write, under a name that tells versions apart."""
+        if self._runs is None:
             raise EngineFault("there is no shared directory")
         program = supervisor_path().read_bytes()
-        name = f"wharfinger-supervisor-{hashlib.blake2s(program, digest_size=8).hexdigest()}"
-        path = self._settings.shared_dir / name
-        if not path.exists():
-            part = path.with_name(f".{name}.{os.getpid()}")
-            part.write_bytes(program)
-            part.chmod(0o755)
+        name = f".supervisor-{hashlib.blake2s(program, digest_size=8).hexdigest()}"
+        path = self._runs / name
+        if not _is_program(path, program):
+            part = path.with_name(f"{name}.{os.getpid()}")
+            with part.open("wb") as file:
+                file.write(program)
+                os.fchmod(file.fileno(), 0o700)
+                file.flush()
+                os.fsync(file.fileno())
             part.replace(path)
+            sync_directory(self._runs)
         return path
 
     def prepare(self) -> None:
-        """Make what all starts need on the shared directory; raises ``EngineFault``."""
+        """Make what all starts need on the shared directory.
+
+        ``InvalidInput``: it is not what the starts that are noted have used, or not ours alone.
+        """
+        self._check_records()
         if self._runs is None:
             return
         try:
-            self._runs.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileExistsError):
+                self._runs.mkdir(mode=0o700)
+            _check_ours(self._runs)
             _ = self._supervisor
         except OSError as error:
             raise EngineFault(
                 f"--shared-dir {self._settings.shared_dir}: {error.strerror}"
             ) from error
+
+    def _check_records(self) -> None:
+        """Refuse another shared directory than that which has records of what may still run."""
+        shared = self._settings.shared_dir
+        noted, now = self._notes.shared_dir(), str(shared or "")
+        live = sum(
+            note.job_id is not None and not note.has_end and not note.of_user
+            for note in self._notes.items().values()
+        )
+        place = f"--shared-dir {shared}" if shared else "--shared-dir: missing"
+        if live and noted is not None and noted != now:
+            mend = f"name {noted}" if noted else "leave it out"
+            has = f"have their records in {noted}" if noted else "were begun without one"
+            raise InvalidInput(f"{place}: {live} starts {has}; {mend} until they have ended")
+        if live and shared is not None and self._runs is not None and not self._runs.is_dir():
+            raise InvalidInput(
+                f"{place}: {self._runs.name} is not there, which has the records of {live} starts; "
+                "mount what was there"
+            )
+        if noted != now:
+            self._notes.put_shared_dir(now)
 
     def _make_run_dir(self, order: StartOrder, run_dir: Path) -> None:
         """The directory with the supervisor's instructions, unless it is there."""
@@ -268,12 +311,12 @@ class SlurmJobs:
         results: list[int | WharfingerError] = []
         for order in orders:
             job_id = self._begin_one(order)
-            self._ask_for_release(order.key, job_id)
+            self._ask_for_release(order.key)
             results.append(job_id)
         return results
 
-    def _ask_for_release(self, key: str, job_id: int) -> None:
-        self._calls.ask(self.release_operation, key, job_id)
+    def _ask_for_release(self, key: str) -> None:
+        self._calls.ask(self.release_operation, key, key)
 
     def _begin_one(self, order: StartOrder) -> int:
         key, placement = order.key, order.placement
@@ -325,9 +368,14 @@ class SlurmJobs:
         found = [j for j in self._client.jobs() if j.comment.strip() == wanted and not is_over(j)]
         return min((job.job_id for job in found), default=None)
 
-    def _release(self, job_ids: Sequence[int]) -> Sequence[None]:
-        self._client.release(job_ids)
-        return [None] * len(job_ids)
+    def _release(self, keys: Sequence[str]) -> Sequence[bool]:
+        """Let each begin; false = Slurm had lost its job before it was ever let go."""
+        jobs = self._noted_jobs(keys)
+        waiting = [key for key in jobs if _waits(jobs, key)]
+        self._let_go.update(waiting)
+        if waiting:
+            self._client.release([jobs[key].job_id for key in waiting])
+        return [key in jobs or key in self._let_go for key in keys]
 
     # --- stopping -----------------------------------------------------------------------------
 
@@ -335,31 +383,64 @@ class SlurmJobs:
         """Stop each, or make sure that it never starts: then the outcome is true."""
         results: list[bool | WharfingerError] = []
         withdrawn: list[int] = []
-        asked: list[int] = []
-        jobs = self._own_jobs()
+        asked: list[SlurmJob] = []
+        jobs, gone = self._keep_from_starting([order.key for order in orders])
         for order in orders:
-            note = self._notes.get(order.key)
-            job_id = note.job_id if note is not None else None
-            is_withdrawn = (
-                self._cancel_claim(order.key)
-                if self.run_dir(order.key)
-                else _waits(jobs, order.key)
-            )
-            if not is_withdrawn and (run_dir := self.run_dir(order.key)) is not None:
+            key, run_dir = order.key, self.run_dir(order.key)
+            if key not in gone and run_dir is not None:
                 try:
                     self._write_stop(order, run_dir)
                 except OSError as error:
                     why = f"{run_dir}: cannot write why it is stopped: {error.strerror}"
                     results.append(EngineFault(why, retryable=True))
                     continue
-            results.append(is_withdrawn)
-            if job_id is not None and note is not None:
+            results.append(key in gone)
+            job = jobs.get(key)
+            if job is not None and (key in gone or self._is_of_user(key)):
                 # Of a user's script we don't know what a signal to it alone would leave behind.
-                (withdrawn if is_withdrawn or note.of_user else asked).append(job_id)
+                withdrawn.append(job.job_id)
+            elif job is not None:
+                asked.append(job)
         if withdrawn:
             self._client.cancel(withdrawn)
         self._signal(asked, "TERM")
         return results
+
+    def _is_of_user(self, key: str) -> bool:
+        note = self._notes.get(key)
+        return note is not None and note.of_user
+
+    def _keep_from_starting(
+        self, keys: Sequence[str]
+    ) -> tuple[Mapping[str, SlurmJob], Collection[str]]:
+        """The jobs of starts as Slurm has them, and the keys under which nothing will begin.
+
+        A start with a run directory is kept from it by its claim; any other by being held: only
+        what still waits after that has not begun.
+        """
+        jobs = self._noted_jobs(keys)
+        gone, unclaimed = set(), []
+        for key in keys:
+            claimed = self._cancel_claim(key)
+            if claimed or (claimed is None and _never_began(jobs.get(key))):
+                gone.add(key)
+            elif claimed is None and _waits(jobs, key):
+                unclaimed.append(key)
+        if unclaimed:
+            self._hold([jobs[key].job_id for key in unclaimed])
+            after = self._noted_jobs(unclaimed)
+            jobs = {**jobs, **after}
+            gone.update(key for key in unclaimed if _waits(after, key) or _never_began(after.get(key)))
+        return jobs, gone
+
+    def _hold(self, job_ids: Sequence[int]) -> None:
+        """Hold what waits; Slurm says no of what has begun, and may then have held no other."""
+        try:
+            self._client.hold(job_ids)
+        except SlurmRefused:
+            for job_id in job_ids:
+                with suppress(SlurmRefused):
+                    self._client.hold([job_id])
 
     def _write_stop(self, order: StopOrder, run_dir: Path) -> None:
         with suppress(NotFound):
@@ -367,52 +448,49 @@ class SlurmJobs:
                 note_not_alive(run_dir, order.grace_seconds)
             write_stop(run_dir, order.grace_seconds)
 
-    def _signal(self, job_ids: Sequence[int], name: str) -> None:
+    def _signal(self, jobs: Sequence[SlurmJob], name: str) -> None:
         """Tell supervisors; of a job that does not run ``scancel`` would not let go for long."""
-        running = {job.job_id for job in self._client.jobs() if _runs(job)} if job_ids else ()
-        if there := [job_id for job_id in job_ids if job_id in running]:
+        if there := [job.job_id for job in jobs if _runs(job)]:
             self._client.signal(there, name)
 
-    def _cancel_claim(self, key: str) -> bool:
-        run_dir = self.run_dir(key)
+    def _cancel_claim(self, key: str) -> bool | None:
+        """Whether its claim is taken, so that it never begins; ``None`` = a claim does not tell."""
+        run_dir, note = self.run_dir(key), self._notes.get(key)
         if run_dir is None:
-            return False
+            return None
         try:
             return cancel(run_dir)
         except NotFound:
-            return True  # Its directory was never made.
+            # Never made, if its job was not handed in; else it was taken away, or is not mounted.
+            return True if note is None or note.job_id is None else None
 
     def _withdraw(self, keys: Sequence[str]) -> Sequence[bool]:
         """Make sure that what has not begun never does; true = so it is."""
-        jobs = self._own_jobs()
-        results: list[bool] = []
-        job_ids: list[int] = []
-        users: list[int] = []
-        for key in keys:
-            note = self._notes.get(key)
-            unclaimed = key not in jobs or _waits(jobs, key)
-            gone = self._cancel_claim(key) if self.run_dir(key) else unclaimed
-            results.append(gone)
-            if gone and note is not None and note.job_id is not None:
-                (users if note.of_user else job_ids).append(note.job_id)
-        if job_ids:
-            self._client.cancel(job_ids)
-        if users:
-            self._user_jobs.take_back(users)
-        return results
+        jobs, gone = self._keep_from_starting(keys)
+        self._end({key: job for key, job in jobs.items() if key in gone})
+        return [key in gone for key in keys]
 
     def _kill(self, keys: Sequence[str]) -> Sequence[None]:
-        notes = [note for key in keys if (note := self._notes.get(key)) is not None]
-        self._client.cancel([n.job_id for n in notes if n.job_id is not None and not n.of_user])
-        self._user_jobs.take_back([n.job_id for n in notes if n.job_id is not None and n.of_user])
+        self._end(self._noted_jobs(keys))
         return [None] * len(keys)
+
+    def _end(self, jobs: Mapping[str, SlurmJob]) -> None:
+        """Cancel ours; what waits of users' is held again, and what runs of theirs goes on."""
+        users = [job for key, job in jobs.items() if self._is_of_user(key)]
+        ours = [job.job_id for key, job in jobs.items() if not self._is_of_user(key)]
+        if ours:
+            self._client.cancel(ours)
+        if waiting := [job.job_id for job in users if job.state.upper() == "PENDING"]:
+            self._hold(waiting)
+            self._user_jobs.give_back(waiting)
 
     # --- while it runs --------------------------------------------------------------------------
 
     def _control(self, orders: Sequence[ControlOrder]) -> Sequence[WharfingerError | None]:
         """Tell supervisors what to keep to, and then all of them to look."""
         results: list[WharfingerError | None] = []
-        job_ids = []
+        signalled: list[SlurmJob] = []
+        jobs = self._noted_jobs([order.key for order in orders])
         for order in orders:
             note = self._notes.get(order.key)
             run_dir = self.run_dir(order.key)
@@ -425,9 +503,10 @@ class SlurmJobs:
             except WharfingerError as error:
                 results.append(EngineFault(str(error)))
                 continue
-            job_ids.append(note.job_id)
+            if order.key in jobs:
+                signalled.append(jobs[order.key])
             results.append(None)
-        self._signal(job_ids, "USR1")
+        self._signal(signalled, "USR1")
         return results
 
     def _write_control(self, order: ControlOrder, run_dir: Path) -> None:
@@ -482,13 +561,14 @@ class SlurmJobs:
         strays: list[int] = []
         for job in self._client.jobs():
             if (key := self._user_jobs.keys.get(job.job_id)) is not None:
-                own[key] = job
+                if (note := self._notes.get(key)) is not None and is_let_go(job, note):
+                    own[key] = job
                 continue
             key = script.key_of(self._identity, job.comment)
             if key is None:
                 continue
             note = self._notes.get(key)
-            ended = note is not None and bool(note.reports)
+            ended = note is not None and note.has_end
             if note is not None and note.job_id == job.job_id and not ended:
                 own[key] = job
             elif job.state.upper() == "PENDING" and (
@@ -499,6 +579,27 @@ class SlurmJobs:
             log.warning("cancelled: jobs %s, which nothing waits for", strays)
             self._client.cancel(strays)
         return own
+
+    def _noted_jobs(self, keys: Iterable[str]) -> dict[str, SlurmJob]:
+        """The jobs of starts by key, ended or not, as far as Slurm has them and they are ours.
+
+        A number alone does not tell: a controller that was killed forgets the jobs of its last
+        seconds, and gives the same numbers to whoever comes next.
+        """
+        noted = {
+            note.job_id: (key, note)
+            for key in keys
+            if (note := self._notes.get(key)) is not None and note.job_id is not None
+        }
+        jobs: dict[str, SlurmJob] = {}
+        for job in self._client.jobs() if noted else ():
+            key, note = noted.get(job.job_id, ("", None))
+            if note is None:
+                continue
+            own = script.key_of(self._identity, job.comment) == key
+            if is_let_go(job, note) if note.of_user else own:
+                jobs[key] = job
+        return jobs
 
     def _usage(
         self, jobs: Mapping[str, SlurmJob], now: float
@@ -514,19 +615,39 @@ class SlurmJobs:
         return {keys[job_id]: figures for job_id, figures in used.items() if job_id in keys}
 
     def _ends(self, keys: Sequence[str]) -> Sequence[JobEnd | None]:
-        notes = [self._notes.get(key) for key in keys]
-        job_ids = [note.job_id for note in notes if note and note.job_id is not None]
-        ends = {end.job_id: end for end in self._client.ends(job_ids)} if job_ids else {}
-        return [
-            ends.get(note.job_id) if note and note.job_id is not None else None for note in notes
-        ]
+        notes = {
+            note.job_id: (key, note)
+            for key in keys
+            if (note := self._notes.get(key)) is not None and note.job_id is not None
+        }
+        ours = {job.job_id for job in self._noted_jobs(keys).values()}
+        reused = {job.job_id for job in self._client.jobs() if job.job_id in notes} - ours
+        job_ids = [job_id for job_id in notes if job_id not in reused]
+        ends: dict[str, JobEnd] = {}
+        for end in self._client.ends(job_ids) if job_ids else ():
+            key, note = notes[end.job_id]
+            places = {placement.server for placement in note.placements}
+            if not end.nodes or not places.isdisjoint(end.nodes):
+                ends[key] = end
+        return [ends.get(key) for key in keys]
 
     # --- the notes --------------------------------------------------------------------------------
+
+    def _note_start(self, started: Sequence[ev.WorkloadStarted]) -> Sequence[None]:
+        notes = {}
+        for report in started:
+            note = self._notes.get(report.key)
+            if note is not None and not note.has_end:
+                notes[report.key] = note.with_reports([report])
+        if notes:
+            self._notes.put(notes)
+        return [None] * len(started)
 
     def _settle(self, settled: Sequence[tuple[str, StartNote]]) -> Sequence[None]:
         self._notes.put(dict(settled))
         for _, note in settled:
             self._user_jobs.keys.pop(note.job_id or 0, None)
+        self._let_go.difference_update(key for key, _ in settled)
         return [None] * len(settled)
 
     def _forget(self, keys: Sequence[str]) -> Sequence[None]:
@@ -537,8 +658,34 @@ class SlurmJobs:
         return [None] * len(keys)
 
 
+def _check_ours(directory: Path) -> None:
+    """Raise ``InvalidInput`` for what others may change: what lies there is run as we are."""
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise InvalidInput(f"{directory}: is no directory; remove it")
+    if status.st_uid != os.geteuid():
+        raise InvalidInput(
+            f"{directory}: belongs to user {status.st_uid}, not to this one; remove it, or name "
+            "another --shared-dir"
+        )
+    if status.st_mode & 0o022:
+        raise InvalidInput(f"{directory}: others may write there; see what is in it: chmod 700")
+
+
+def _is_program(path: Path, program: bytes) -> bool:
+    try:
+        mode = path.lstat().st_mode
+        return stat.S_ISREG(mode) and bool(mode & 0o100) and path.read_bytes() == program
+    except FileNotFoundError:
+        return False
+
+
 def _waits(jobs: Mapping[str, SlurmJob], key: str) -> bool:
     return key in jobs and jobs[key].state.upper() == "PENDING"
+
+
+def _never_began(job: SlurmJob | None) -> bool:
+    return job is not None and is_over(job) and not has_had_node(job)
 
 
 def _runs(job: SlurmJob) -> bool:

@@ -11,6 +11,7 @@ from wharfinger.core import events as ev
 from wharfinger.engines.slurm import ends
 from wharfinger.engines.slurm.client.base import JobEnd, SlurmJob
 from wharfinger.engines.slurm.ends import RunReading
+from wharfinger.engines.slurm.script import NOT_SHARED
 from wharfinger.engines.slurm.start_notes import StartNote
 from wharfinger.host.reports import End
 from wharfinger.host.run_dir import Claim
@@ -38,6 +39,7 @@ class SlurmStart:
         note: As it was noted last.
         supervised: It has a run directory.
         accepted: Slurm has its job.
+        released: It was let go, perhaps; ``None`` = that is not decided yet.
         started, end: What was reported; an end only once it was noted.
         settling: Its end is being noted; ``withdrawing``: it is made sure that it never begins.
         had_begun: As of the last list of jobs but this.
@@ -45,12 +47,14 @@ class SlurmStart:
         waiting_seconds: For how long it has waited for its room.
         over_seconds: For how long it has been over without a word of how.
         ask_at_seconds: Of these, when accounting is asked next.
+        end_asked: It has answered, if only that it does not know.
     """
 
     key: str
     note: StartNote
     supervised: bool
     accepted: bool = False
+    released: bool | None = None
     started: ev.WorkloadStarted | None = None
     end: End | None = None
     settling: bool = False
@@ -60,6 +64,7 @@ class SlurmStart:
     waiting_seconds: float = 0.0
     over_seconds: float = 0.0
     ask_at_seconds: float = 0.0
+    end_asked: bool = False
     job: SlurmJob | None = None
     reading: RunReading | None = None
     accounted: JobEnd | None = None
@@ -91,7 +96,7 @@ class SlurmStart:
             return None
         nodes = ", ".join(job.nodes) if job else ""
         handle = f"job {self.note.job_id}" + (f" on {nodes}" if nodes else "")
-        if self.supervised:
+        if self.supervised and not (self.reading and self.reading.unshared):
             record = self.reading.record if self.reading else None
             if record is None or record.claim not in {Claim.TAKEN, Claim.UNREADABLE}:
                 return None
@@ -127,16 +132,27 @@ class SlurmStart:
         step_seconds = min(seconds, MAX_STEP_SECONDS)
         if job is not None and not ends.is_over(job):
             return self._follow_live(job, step_seconds, pending_seconds, settle)
-        claimed = self._has_begun(job)
-        if not claimed:
+        if job is None and not self.supervised and self.started is None and not self.released:
+            if self.released is not None:
+                settle(self, ends.failed_start(self.key, None, None, stop_asked=self.stop_asked))
+            return None
+        if not self._has_begun(job):
             return None if self.withdrawing else NextStep.WITHDRAW
+        if self._needs_cause(job) and self.over_seconds < lost_seconds:
+            return self._ask_for_end(step_seconds)
         reading = self.reading
         if reading is not None:
-            end = ends.end_of_run(self.key, reading, job, stop_asked=self.stop_asked)
+            end = ends.end_of_run(
+                self.key, reading, job or self.accounted, stop_asked=self.stop_asked
+            )
             if end is not None:
                 settle(self, end)
                 return None
-        self.over_seconds += step_seconds
+        if self.accounted is not None and self._accounted_as_never_begun():
+            end = ends.failed_start(self.key, None, self.accounted, stop_asked=self.stop_asked)
+            settle(self, end)
+            return None
+        step = self._ask_for_end(step_seconds)
         known = not self.supervised and (job is not None or self.accounted is not None)
         taken_off = job is not None and ends.was_taken_off(job)
         if known or taken_off or self.over_seconds >= lost_seconds:
@@ -145,6 +161,23 @@ class SlurmStart:
                 ends.end_without_record(self.key, job, self.accounted, stop_asked=self.stop_asked),
             )
             return None
+        return step
+
+    def _needs_cause(self, job: SlurmJob | None) -> bool:
+        """Whether its record tells that it was killed, and accounting alone can tell by whom."""
+        record = self.reading.record.exit if self.reading else None
+        if record is None or self.reading is None or job is not None or self.end_asked:
+            return False
+        asked = self.stop_asked or self.reading.stop_asked
+        return not asked and (record.stop_requested or record.signal is not None)
+
+    def _accounted_as_never_begun(self) -> bool:
+        has_claim = self.supervised and not (self.reading and self.reading.unshared)
+        no_start = self.started is None and not has_claim
+        return no_start and self.accounted is not None and ends.never_began(self.accounted)
+
+    def _ask_for_end(self, step_seconds: float) -> NextStep | None:
+        self.over_seconds += step_seconds
         if self.accounted is not None or self.over_seconds < self.ask_at_seconds:
             return None
         self.ask_at_seconds = 2 * self.over_seconds + 1
@@ -154,10 +187,13 @@ class SlurmStart:
         """Whether its program may have begun."""
         if self.started is not None:
             return True
-        if self.supervised:
-            claim = self.reading.record.claim if self.reading else Claim.NONE
-            return claim in {Claim.TAKEN, Claim.UNREADABLE}
-        return job is not None and bool(job.nodes)
+        if not self.supervised:
+            return self.released is not False if job is None else ends.has_had_node(job)
+        if self.reading is not None and self.reading.unshared:
+            # Its directory was taken away, or is not mounted: what it would tell is not known.
+            return job is None or (ends.has_had_node(job) and job.exit_code != NOT_SHARED)
+        claim = self.reading.record.claim if self.reading else Claim.NONE
+        return claim in {Claim.TAKEN, Claim.UNREADABLE}
 
     def _follow_live(
         self,

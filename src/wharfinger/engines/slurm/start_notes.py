@@ -18,6 +18,7 @@ from wharfinger.model.allocation import Placement
 
 IDENTITY = "identity"
 _PREFIX = "start/"
+_SHARED_DIR = "shared-dir"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class StartNote:
         job_id: Slurm's number; ``None`` = not handed in yet, as far as is known.
         reports: That it started, and how it ended, as they are logged.
         of_user: Its job is a user's, which we have only let go.
+        user: Who handed that in; empty = not known.
     """
 
     workload: str = ""
@@ -40,6 +42,12 @@ class StartNote:
     job_id: int | None = None
     reports: tuple[tuple[str, str], ...] = ()
     of_user: bool = False
+    user: str = ""
+
+    @property
+    def has_end(self) -> bool:
+        """Whether it is noted how it ended."""
+        return any(kind != ev.WorkloadStarted.__name__ for kind, _ in self.reports)
 
     def with_reports(self, reports: Iterable[ev.WorkloadStarted | End]) -> "StartNote":
         """The same with these reports of its start and end."""
@@ -89,6 +97,14 @@ class StartNotes:
             if note is not None:
                 found[name.removeprefix(_PREFIX)] = note
         return found
+
+    def shared_dir(self) -> str | None:
+        """Where the records of starts are; empty = nowhere, ``None`` = that was not noted."""
+        return self._notes.get(_SHARED_DIR)
+
+    def put_shared_dir(self, path: str) -> None:
+        """Note where; raises ``OutOfSpace``."""
+        self._notes.put({_SHARED_DIR: path})
 
     def identity(self, make: str) -> str:
         """Twelve hexadecimal digits that name this engine's jobs; ``make`` if there were none."""

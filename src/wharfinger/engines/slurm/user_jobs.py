@@ -55,7 +55,7 @@ class UserJobs:
         client: SlurmClient,
         notes: StartNotes,
         partitions: Sequence[str],
-        release: Callable[[str, int], None],
+        release: Callable[[str], None],
     ) -> None:
         self._client = client
         self._notes = notes
@@ -66,7 +66,7 @@ class UserJobs:
         self.keys = {
             note.job_id: key
             for key, note in notes.items().items()
-            if note.of_user and note.job_id is not None and not note.reports
+            if note.of_user and note.job_id is not None and not note.has_end
         }
 
     def offered(self, jobs: Iterable[SlurmJob]) -> dict[str, ev.WorkloadOffered]:
@@ -166,15 +166,19 @@ class UserJobs:
                 memory_bytes,
                 job_id,
                 of_user=True,
+                user=held[job_id].user,
             )
             self._notes.put({order.key: note})
         self.keys[job_id] = order.key
-        self._release(order.key, job_id)
+        self._release(order.key)
         return job_id
 
-    def take_back(self, job_ids: Sequence[int]) -> None:
-        """Hold jobs that wait again, as their users left them; what does not wait is left alone."""
-        waiting = {job.job_id for job in self._client.jobs() if job.state.upper() == "PENDING"}
-        for job_id in waiting.intersection(job_ids):
-            self._client.hold([job_id])
+    def give_back(self, job_ids: Sequence[int]) -> None:
+        """Let jobs that are held be again as their users left them."""
+        for job_id in job_ids:
             self._client.update(job_id, {"ReqNodeList": ""})
+
+
+def is_let_go(job: SlurmJob, note: StartNote) -> bool:
+    """Whether it is the user's job that was let go, and not another that has got its number."""
+    return addressed(job.comment) and note.user in {"", job.user}
