@@ -31,6 +31,13 @@ def node(name: str, *, cpus: int = 4, memory_bytes: int = 8 * GIBIBYTE, **more: 
     return replace(plain, **{"address": "127.0.0.1", **more})  # type: ignore[arg-type]
 
 
+_LIVE = {"RUNNING", "PENDING"}
+
+
+def _end_of(job: SlurmJob) -> JobEnd:
+    return JobEnd(job.job_id, job.state, job.exit_code, job.signal, nodes=job.nodes)
+
+
 @dataclass(slots=True)
 class _Job:
     job: SlurmJob
@@ -116,13 +123,24 @@ class FakeSlurm:
             job = self._jobs[job_id]
             job.job = replace(job.job, state="PENDING", nodes=(), restarts=1)
 
-    def forget(self, job_id: int) -> None:
-        """The controller no longer knows a job."""
+    def forget(self, job_id: int, *, accounted: bool = False) -> None:
+        """The controller no longer knows a job; accounting knows how it ended, if told so.
+
+        The number of the newest job is given out again.
+        """
         with self._lock:
+            self._update(self._jobs[job_id])
             job = self._jobs.pop(job_id)
+            if accounted:
+                self._forgotten[job_id] = _end_of(job.job)
             if job.process is not None:
                 os.killpg(job.process.pid, signal.SIGKILL)
                 job.process.wait()
+
+    def let_begin(self, job_id: int) -> None:
+        """Run a job that was held back, without a look at whether it is held."""
+        with self._lock:
+            self._run(self._jobs[job_id])
 
     def own(self) -> dict[str, list[SlurmJob]]:
         """Jobs of any engine by the key in their comment."""
@@ -185,7 +203,7 @@ class FakeSlurm:
         if job.process is None or (status := job.process.poll()) is None:
             return
         job.process = None
-        if job.job.state not in {"RUNNING", "PENDING"}:
+        if job.job.state not in _LIVE:
             return
         state = "COMPLETED" if status == 0 else "FAILED"
         code, by = (status, None) if status >= 0 else (None, -status)
@@ -194,11 +212,9 @@ class FakeSlurm:
     def ends(self, job_ids: Sequence[int]) -> Sequence[JobEnd]:
         self._called("ends")
         known = {job.job_id: job for job in self.jobs_now()}
-        return [
-            JobEnd(j, known[j].state, known[j].exit_code, known[j].signal, nodes=known[j].nodes)
-            for j in job_ids
-            if j in known and known[j].state not in {"RUNNING", "PENDING"}
-        ]
+        ended = {j: _end_of(job) for j, job in known.items() if job.state not in _LIVE}
+        ended = {**self._forgotten, **ended}
+        return [ended[j] for j in job_ids if j in ended]
 
     def _next(self) -> int:
         return max(self._jobs, default=0) + 1
@@ -268,6 +284,10 @@ class FakeSlurm:
         self._called("hold")
         with self._lock:
             for job_id in job_ids:
+                if job_id not in self._jobs:
+                    raise SlurmRefused("scontrol: Invalid job id specified")
+                if self._jobs[job_id].job.state != "PENDING":
+                    raise SlurmRefused("scontrol: Job is no longer pending execution")
                 self._jobs[job_id].job = replace(self._jobs[job_id].job, held=True)
 
     def cancel(self, job_ids: Sequence[int]) -> None:
@@ -278,7 +298,7 @@ class FakeSlurm:
                 if job is None:
                     continue
                 self._update(job)
-                if job.job.state in {"RUNNING", "PENDING"}:
+                if job.job.state in _LIVE:
                     if job.process is not None:
                         job.process.send_signal(signal.SIGTERM)
                     job.job = replace(job.job, state="CANCELLED", exit_code=0, signal=15)

@@ -104,21 +104,31 @@ class CallQueue:
         return len(self._waiting)
 
     def ask(
-        self, operation: Operation, key: str, argument: Any, now: float, delay_seconds: float = 0.0
+        self,
+        operation: Operation,
+        key: str,
+        argument: Any,
+        now: float,
+        delay_seconds: float = 0.0,
+        *,
+        internal: bool = False,
     ) -> None:
-        """Let a call wait for its turn; ``EngineFault``, retryable, where too many do."""
-        if len(self._waiting) >= self.max_waiting:
+        """Let a call wait for its turn; ``EngineFault``, retryable, where too many do.
+
+        ``internal``: it follows from what was taken on already, so it is never one too many.
+        """
+        if not internal and len(self._waiting) >= self.max_waiting:
             raise EngineFault(
                 f"{len(self._waiting)} calls wait for the cluster's controller", retryable=True
             )
         self._waiting[self._next] = Call(operation, key, argument, now, due_at=now + delay_seconds)
         self._next += 1
 
-    def hasten(self, key: str, now: float) -> None:
-        """Let the calls of a key that were delayed be due now; what failed waits on."""
+    def hasten(self, key: str, at: float) -> None:
+        """Let the calls of a key that were delayed be due by then; what failed waits on."""
         for call in self._waiting.values():
             if call.key == key and not call.failures:
-                call.due_at = min(call.due_at, now)
+                call.due_at = min(call.due_at, at)
 
     def keep_closing(self) -> None:
         """Drop what is not still made on closing; the rest is due at once."""
@@ -254,20 +264,28 @@ class SlowCalls:
         return self._event
 
     def ask(
-        self, operation: Operation, key: str, argument: Any = None, *, delay_seconds: float = 0.0
+        self,
+        operation: Operation,
+        key: str,
+        argument: Any = None,
+        *,
+        delay_seconds: float = 0.0,
+        internal: bool = False,
     ) -> None:
         """Let a call be made, not before the delay; may be called by what a call runs, too.
 
-        Raises ``EngineFault``, retryable, where too many wait.
+        Raises ``EngineFault``, retryable, where too many wait; never of what is ``internal``: what
+        follows from a call that was taken on.
         """
         with self._changed:
-            self._queue.ask(operation, key, argument, self._clock(), delay_seconds)
+            now = self._clock()
+            self._queue.ask(operation, key, argument, now, delay_seconds, internal=internal)
             self._changed.notify()
 
-    def hasten(self, key: str) -> None:
-        """Let the calls of a key that were delayed be made now."""
+    def hasten(self, key: str, delay_seconds: float = 0.0) -> None:
+        """Let the calls of a key that were delayed longer be made after this delay."""
         with self._changed:
-            self._queue.hasten(key, self._clock())
+            self._queue.hasten(key, self._clock() + delay_seconds)
             self._changed.notify()
 
     def wake(self) -> None:

@@ -8,9 +8,11 @@ takes in the outcomes and reports. While Slurm does not answer nothing is report
 import logging
 import secrets
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -107,8 +109,12 @@ class SlurmEngine:
         self._refused: dict[str, ev.StartFailed] = {}
         self._offers: dict[str, ev.WorkloadOffered] = {}
         self._reports: list[ev.Report] = []
+        self._outcomes: deque[CallOutcome] = deque()
         self._watched = WatchedStarts()
+        self._unwatched = False  # Something has changed that ``_watched`` does not show.
+        self._hastened = False  # A look is wanted soon.
         self._hurried_until = 0.0
+        self._look_taken_at = -inf
         self._looked_at = 0.0
         self._took_seconds = 0.0
 
@@ -200,7 +206,7 @@ class SlurmEngine:
             self._tell(*start.state())
             if start.live and start.job is not None and start.job.held:
                 start.released = None
-                self._calls.ask(self._jobs.release_operation, key, key)
+                self._calls.ask(self._jobs.release_operation, key, key, internal=True)
         self._take_look(look)
         self._hurry()
 
@@ -245,6 +251,7 @@ class SlurmEngine:
         self._refused.clear()
         self._offers.clear()
         self._reports.clear()
+        self._outcomes.clear()
         self._servers.clear()
 
     @property
@@ -260,11 +267,14 @@ class SlurmEngine:
         deadline = time.monotonic() + timeout_seconds
         while True:
             left = deadline - time.monotonic()
-            self._watcher.wait(0.0 if self._reports else left)
-            for outcome in self._calls.take():
-                self._take(outcome)
+            self._look_ahead()
+            self._watcher.wait(0.0 if self._reports or self._outcomes else left)
+            self._outcomes.extend(self._calls.take())
+            while self._outcomes:  # If one raises, the next call goes on with the others.
+                self._take(self._outcomes.popleft())
             if self._monitor is not None:
                 self._monitor.work()
+            self._look_ahead()
             if self._reports or left <= 0:
                 break
         told, self._reports = self._reports, []
@@ -302,7 +312,7 @@ class SlurmEngine:
             return str(error)
         if account is not None and self._settings.shared_dir is None:
             return (
-                f"spec.run.user: {run.user!r} is not the manager's own user, as whom every job runs "
+                f"spec.run.user: {run.user!r} is not the manager's own user, as whom all jobs run "
                 "without --shared-dir; leave it out, or start the manager with --shared-dir"
             )
         return ""
@@ -387,8 +397,8 @@ class SlurmEngine:
         elif start.end is not None:
             self._tell(start.end)
         elif not start.settling:
-            start.stop_asked = True
             self._ask_to_stop(StopOrder(key, grace_seconds))
+            start.stop_asked = True
 
     def _stop_as_not_alive(self, key: str, grace_seconds: float) -> None:
         self._ask_to_stop(StopOrder(key, grace_seconds, not_alive=True))
@@ -400,6 +410,7 @@ class SlurmEngine:
             f"{order.key} kill",
             order.key,
             delay_seconds=order.grace_seconds + _KILL_AFTER_SECONDS,
+            internal=True,
         )
         self._hurry()
 
@@ -409,7 +420,7 @@ class SlurmEngine:
         start.stop_asked = True
         refusal = ev.StartFailed(key, STOPPED_BEFORE_START, retryable=False)
         # An engine before us may have begun with it: its job is found, and withdrawn.
-        self._calls.ask(self._jobs.withdraw_operation, key, key)
+        self._calls.ask(self._jobs.withdraw_operation, key, key, internal=True)
         self._starts[key] = start
         self._settle(start, refusal)
 
@@ -454,11 +465,13 @@ class SlurmEngine:
     def _take(self, outcome: CallOutcome) -> None:
         jobs = self._jobs
         if outcome.operation is jobs.look_operation:
-            if outcome.error is not None:
-                log.error("what Slurm says can't be used: %s", outcome.error)
-            else:
-                self._take_look(outcome.result)
-            self._ask_for_look()
+            try:
+                if outcome.error is not None:
+                    log.error("what Slurm says can't be used: %s", outcome.error)
+                else:
+                    self._take_look(outcome.result)
+            finally:
+                self._ask_for_look()
             return
         takes: dict[Any, Callable[[SlurmStart, CallOutcome], None]] = {
             jobs.begin_operation: self._begun,
@@ -483,7 +496,6 @@ class SlurmEngine:
             start.accepted = True
             self._tell(ev.StartAccepted(start.key))
             self._hurry()
-            self._watch()
             return
         # Slurm has said no. That may be otherwise elsewhere or later: its limits, a node's state.
         retryable = not isinstance(outcome.error, InvalidInput)
@@ -536,7 +548,8 @@ class SlurmEngine:
         reports = [report for report in (start.started, end) if report is not None]
         start.note = start.note.with_reports(reports)
         start.settling = True
-        self._calls.ask(self._jobs.settle_operation, start.key, (start.key, start.note))
+        settled = start.key, start.note
+        self._calls.ask(self._jobs.settle_operation, start.key, settled, internal=True)
 
     def _settled(self, start: SlurmStart, outcome: CallOutcome) -> None:
         start.settling = False
@@ -546,7 +559,7 @@ class SlurmEngine:
         _, start.end = start.note.read_reports()
         if start.end is not None:
             self._tell(start.end)
-        self._watch()
+        self._unwatched = True
 
     # --- looks ----------------------------------------------------------------------------------
 
@@ -557,11 +570,22 @@ class SlurmEngine:
         running = tuple(s.key for s in live if s.started is not None)
         hurried = time.monotonic() < self._hurried_until
         self._watched = WatchedStarts(starting, running, hurried)
+        self._unwatched = False
 
     def _hurry(self) -> None:
+        """Let Slurm be asked soon: by ``poll``, once for all that wants it."""
         self._hurried_until = time.monotonic() + _HURRY_FOR_SECONDS
-        self._watch()
-        self._calls.hasten(_LOOK)
+        self._hastened = True
+        self._calls.wake()
+
+    def _look_ahead(self) -> None:
+        if self._unwatched or self._hastened:
+            self._watch()
+        if self._hastened:
+            self._hastened = False
+            least = max(_HURRIED_SECONDS, _IDLE * self._took_seconds)
+            since = time.monotonic() - self._look_taken_at
+            self._calls.hasten(_LOOK, max(0.0, least - since))
 
     def _ask_for_look(self) -> None:
         waiting = any(s.live and (s.started is None or s.stop_asked) for s in self._starts.values())
@@ -571,7 +595,10 @@ class SlurmEngine:
         period = _HURRIED_SECONDS if self._watched.hurried else _STEADY_SECONDS
         # A Slurm that takes long is not asked all the time.
         delay_seconds = min(max(period, _IDLE * self._took_seconds), self._settings.poll_seconds)
-        self._calls.ask(self._jobs.look_operation, _LOOK, delay_seconds=delay_seconds)
+        self._look_taken_at = time.monotonic()
+        self._calls.ask(
+            self._jobs.look_operation, _LOOK, delay_seconds=delay_seconds, internal=True
+        )
 
     def _take_look(self, look: Look) -> None:
         jobs = look.jobs
@@ -619,20 +646,20 @@ class SlurmEngine:
         began = start.see(job, reading)
         if began is not None:
             self._tell(began)
-            self._calls.ask(self._jobs.note_start_operation, start.key, began)
-            self._watch()
+            self._calls.ask(self._jobs.note_start_operation, start.key, began, internal=True)
+            self._unwatched = True
 
     def _follow(self, start: SlurmStart, seconds: float) -> None:
         settings, jobs = self._settings, self._jobs
         step = start.follow(seconds, settings.pending_seconds, settings.lost_seconds, self._settle)
         match step:
             case NextStep.CANCEL:
-                self._calls.ask(jobs.kill_operation, f"{start.key} kill", start.key)
+                self._calls.ask(jobs.kill_operation, f"{start.key} kill", start.key, internal=True)
             case NextStep.WITHDRAW:
                 start.withdrawing = True
-                self._calls.ask(jobs.withdraw_operation, start.key, start.key)
+                self._calls.ask(jobs.withdraw_operation, start.key, start.key, internal=True)
             case NextStep.ASK_FOR_END:
-                self._calls.ask(jobs.ends_operation, start.key, start.key)
+                self._calls.ask(jobs.ends_operation, start.key, start.key, internal=True)
             case None:
                 pass
 

@@ -250,7 +250,7 @@ class SlurmJobs:
         if live and shared is not None and self._runs is not None and not self._runs.is_dir():
             raise InvalidInput(
                 f"{place}: {self._runs.name} is not there, which has the records of {live} starts; "
-                "mount what was there"
+                "mount what was there, or make it again if that is lost"
             )
         if noted != now:
             self._notes.put_shared_dir(now)
@@ -316,7 +316,7 @@ class SlurmJobs:
         return results
 
     def _ask_for_release(self, key: str) -> None:
-        self._calls.ask(self.release_operation, key, key)
+        self._calls.ask(self.release_operation, key, key, internal=True)
 
     def _begin_one(self, order: StartOrder) -> int:
         key, placement = order.key, order.placement
@@ -430,7 +430,8 @@ class SlurmJobs:
             self._hold([jobs[key].job_id for key in unclaimed])
             after = self._noted_jobs(unclaimed)
             jobs = {**jobs, **after}
-            gone.update(key for key in unclaimed if _waits(after, key) or _never_began(after.get(key)))
+            still = (key for key in unclaimed if _waits(after, key) or _never_began(after.get(key)))
+            gone.update(still)
         return jobs, gone
 
     def _hold(self, job_ids: Sequence[int]) -> None:

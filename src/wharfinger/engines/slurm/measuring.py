@@ -120,8 +120,8 @@ class MeasuredStart:
     def stop_as_not_alive(self, grace_seconds: float) -> None:
         """Ask for that, once: it is tried until Slurm answers."""
         if not self._stopped and not self._start.stop_asked:
-            self._stopped = True
             self._stop(self.key, grace_seconds)
+            self._stopped = True
 
 
 class NodeMonitor:
