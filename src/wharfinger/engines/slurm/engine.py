@@ -103,6 +103,8 @@ class SlurmEngine:
         self._open_jobs: SlurmJobs | None = None
         self._partitions: tuple[str, ...] = ()
         self._nodes: Sequence[Node] = ()
+        self._told_nodes: Sequence[Node] | None = None
+        self._told_held: dict[str, Held] = {}
         self._servers: dict[str, Server] = {}
         self._starts: dict[str, SlurmStart] = {}
         # Refused before anything was noted: they must not start when asked for again.
@@ -253,6 +255,7 @@ class SlurmEngine:
         self._reports.clear()
         self._outcomes.clear()
         self._servers.clear()
+        self._told_nodes = None
 
     @property
     def _jobs(self) -> SlurmJobs:
@@ -674,6 +677,9 @@ class SlurmEngine:
                     before.cpu_millicpus + placement.allocation.cpu_millicpus,
                     before.memory_bytes + placement.allocation.memory_bytes,
                 )
+        if self._told_nodes is self._nodes and self._told_held == held:
+            return
+        self._told_nodes, self._told_held = self._nodes, held
         former = self._servers
         servers = servers_of(self._nodes, self._partitions, self._settings.platform_features, held)
         self._servers = servers

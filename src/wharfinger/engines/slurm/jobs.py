@@ -65,6 +65,8 @@ _AWAY = Backoff(first_seconds=0.5, factor=1.6, max_seconds=5.0)
 _GONE = RunReading(RunRecord(Claim.NONE, None, None, None), unshared=True)
 _MANY = 256
 """Jobs in one call."""
+_SOME, _FEW = 32, 8
+"""Jobs in one run of calls that may need one call for each; the same, where they always do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +169,11 @@ class SlurmJobs:
         self.begin_operation = Operation("begin", self._begin, 1, backoff=_AWAY)
         self.release_operation = Operation("release", self._release, _MANY, backoff=_AWAY)
         self.stop_operation = Operation("stop", self._stop, _MANY, backoff=_AWAY)
-        self.kill_operation = Operation("kill", self._kill, _MANY, backoff=_AWAY)
+        self.kill_operation = Operation("kill", self._kill, _SOME, backoff=_AWAY)
         self.control_operation = Operation(
             "control", self._control, _MANY, give_up_seconds=20.0, backoff=_AWAY
         )
-        self.withdraw_operation = Operation("withdraw", self._withdraw, _MANY, backoff=_AWAY)
+        self.withdraw_operation = Operation("withdraw", self._withdraw, _SOME, backoff=_AWAY)
         self.ends_operation = Operation("ends", self._ends, _MANY, backoff=_AWAY)
         self.settle_operation = Operation("settle", self._settle, _MANY, backoff=_AWAY, closes=True)
         self.note_start_operation = Operation(
@@ -180,7 +182,7 @@ class SlurmJobs:
         self.forget_operation = Operation("forget", self._forget, _MANY, backoff=_AWAY, closes=True)
         self.let_go_operation = Operation("let go", self._user_jobs.let_go, 1, backoff=_AWAY)
         self.annotate_operation = Operation(
-            "annotate", self._user_jobs.annotate, _MANY, give_up_seconds=60.0, backoff=_AWAY
+            "annotate", self._user_jobs.annotate, _FEW, give_up_seconds=60.0, backoff=_AWAY
         )
         self.look_operation = Operation("look", lambda _: [self.look()], 1, backoff=_AWAY)
 
@@ -481,8 +483,8 @@ class SlurmJobs:
         ours = [job.job_id for key, job in jobs.items() if not self._is_of_user(key)]
         if ours:
             self._client.cancel(ours)
-        if waiting := [job.job_id for job in users if job.state.upper() == "PENDING"]:
-            self._hold(waiting)
+        if waiting := [job for job in users if job.state.upper() == "PENDING"]:
+            self._hold([job.job_id for job in waiting])
             self._user_jobs.give_back(waiting)
 
     # --- while it runs --------------------------------------------------------------------------
@@ -539,7 +541,8 @@ class SlurmJobs:
         if self._away:
             log.warning("Slurm answers again")
             self._away = False
-        self._listed_at = now
+        # Scripts that were one too many for this look are read by the next.
+        self._listed_at = now if self._user_jobs.all_read else -1e9
         # After the listing: what has ended by then has written its record.
         over = [key for key in watched.running if key not in jobs or not _runs(jobs[key])]
         readings = self._readings((*watched.starting, *over))

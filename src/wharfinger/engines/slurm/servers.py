@@ -88,9 +88,16 @@ def platforms_of(nodes: Collection[Node], features: Collection[str]) -> dict[str
 
     A platform is as large as its largest node. Nodes of about the same memory are of one platform.
     """
+    sizes: dict[tuple[str, int], tuple[int, int]] = {}
+    for node in nodes:
+        kind, size = (node.architecture, node.cpus), node.memory_bytes
+        least, most = sizes.get(kind, (size, size))
+        sizes[kind] = min(least, size), max(most, size)
     groups: dict[str, list[Node]] = {}
     for node in nodes:
-        groups.setdefault(_platform_name(node, features, nodes), []).append(node)
+        least, most = sizes[node.architecture, node.cpus]
+        name = _platform_name(node, features, alike=least >= _SAME_SIZE * most)
+        groups.setdefault(name, []).append(node)
     found: dict[str, Platform] = {}
     for name, members in groups.items():
         platform = Platform(
@@ -104,16 +111,11 @@ def platforms_of(nodes: Collection[Node], features: Collection[str]) -> dict[str
     return found
 
 
-def _platform_name(node: Node, features: Collection[str], nodes: Collection[Node]) -> str:
+def _platform_name(node: Node, features: Collection[str], *, alike: bool) -> str:
     if named := platform_by(features, node.features):
         return named
     name = f"{(node.architecture or 'unknown').replace('_', '-')}-{node.cpus}cpu"
-    alike = [
-        other.memory_bytes
-        for other in nodes
-        if (other.architecture, other.cpus) == (node.architecture, node.cpus)
-    ]
-    if min(alike) >= _SAME_SIZE * max(alike):
+    if alike:
         return name
     return f"{name}-{node.memory_bytes / _GIBIBYTE:.3g}gib"
 

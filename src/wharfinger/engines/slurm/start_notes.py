@@ -33,6 +33,7 @@ class StartNote:
         reports: That it started, and how it ended, as they are logged.
         of_user: Its job is a user's, which we have only let go.
         user: Who handed that in; empty = not known.
+        user_job_id, user_cpus: Its number, and the CPUs that it states: noted before it is changed.
     """
 
     workload: str = ""
@@ -43,6 +44,8 @@ class StartNote:
     reports: tuple[tuple[str, str], ...] = ()
     of_user: bool = False
     user: str = ""
+    user_job_id: int | None = None
+    user_cpus: int = 0
 
     @property
     def has_end(self) -> bool:

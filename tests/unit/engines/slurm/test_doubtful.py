@@ -225,6 +225,7 @@ def test_a_run_whose_directory_is_gone_is_not_taken_for_one_that_never_began(
     slurm.let_begin(number)
     _wait(lambda: trial.programs.starts("k") == 1)
     (runs,) = shared.glob("runs-*")
+    _wait((runs / "k" / "started").exists)
     shutil.rmtree(runs / "k")
     trial.open()
     trial.wait_for(ev.WorkloadStarted, "k")
