@@ -127,6 +127,15 @@ def test_too_many_calls_are_a_fault_that_may_be_tried_again() -> None:
     assert caught.value.retryable
 
 
+def test_what_follows_from_what_was_taken_is_never_too_many() -> None:
+    queue = CallQueue(max_waiting=1)
+    queue.ask(_operation(), "a", None, 0.0)
+    queue.ask(_operation(), "b", None, 0.0, internal=True)
+    assert len(queue) == 2
+    with pytest.raises(EngineFault):
+        queue.ask(_operation(), "c", None, 0.0)
+
+
 @given(
     asked=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from((0, 1))), max_size=30),
     fails=st.lists(st.sampled_from((0, 1, 2)), max_size=40),

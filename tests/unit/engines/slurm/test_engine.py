@@ -12,6 +12,7 @@ from tests.support.fake_slurm import FakeSlurm, node
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.notes import MemoryNotes
+from wharfinger.engines.slow import CallOutcome
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings, engine
 from wharfinger.errors import EngineFault, InvalidInput
 from wharfinger.host.accounts import UserAccount
@@ -291,3 +292,77 @@ def test_without_a_shared_directory_nothing_runs_as_another_user(
     assert refused.reason.startswith("spec.run.user: 'bob' is not the manager's own user")
     assert not slurm.own()
     assert not unshared.engine.check(replace(start.workload, run=replace(run, user="root")))
+
+
+def test_more_stops_than_may_wait_are_refused_and_the_engine_goes_on(
+    trial: EngineTrial, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+):
+    trial.run_lasting("k")
+    slurm.before = lambda name: time.sleep(0.3)
+    calls = trial.engine._calls  # type: ignore[attr-defined]
+    monkeypatch.setattr(calls._queue, "max_waiting", len(calls._queue) + 2)
+    refused = 0
+    for _ in range(20):
+        try:
+            trial.perform(act.StopWorkload("k", 1.0))
+        except EngineFault as error:
+            assert error.retryable
+            refused += 1
+    assert refused
+    slurm.before = lambda name: None
+    assert isinstance(trial.wait_for_end("k"), ev.WorkloadFinished)
+
+
+def test_an_outcome_that_cannot_be_taken_holds_back_no_other(
+    trial: EngineTrial, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+):
+    engine_ = trial.engine
+    take, failed = engine_._take, []  # type: ignore[attr-defined]
+
+    def fail_once(outcome: CallOutcome) -> None:
+        if outcome.operation.name == "look" and not failed:
+            failed.append(outcome)
+            engine_._outcomes.append(outcome)  # type: ignore[attr-defined]
+            raise EngineFault("too many wait", retryable=True)
+        take(outcome)
+
+    monkeypatch.setattr(engine_, "_take", fail_once)
+    with pytest.raises(EngineFault):
+        trial.take_in(2.0)
+    trial.start("k", trial.programs.exiting("k", 3))
+    trial.expect_status("k", 3)
+
+
+def test_many_stops_want_one_look(trial: EngineTrial, monkeypatch: pytest.MonkeyPatch):
+    trial.run_lasting("k")
+    calls = trial.engine._calls  # type: ignore[attr-defined]
+    hastened: list[str] = []
+    hasten = calls.hasten
+
+    def count(key: str, delay_seconds: float = 0.0) -> None:
+        hastened.append(key)
+        hasten(key, delay_seconds)
+
+    monkeypatch.setattr(calls, "hasten", count)
+    for _ in range(500):
+        trial.perform(act.StopWorkload("k", 1.0))
+    assert not hastened
+    trial.engine.poll(0.0)
+    assert len(hastened) <= 2
+
+
+def test_servers_are_made_anew_only_where_something_changed(
+    trial: EngineTrial, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+):
+    made: list[int] = []
+    nodes = slurm.nodes()
+    monkeypatch.setattr(slurm, "nodes", lambda: nodes)
+    trial.take_in(1.0)
+    servers_of = engine.servers_of
+    count = lambda *given: made.append(1) or servers_of(*given)  # noqa: E731
+    monkeypatch.setattr(engine, "servers_of", count)
+    for _ in range(5):
+        trial.take_in(0.3)
+    assert not made
+    trial.run_lasting("k")
+    trial.wait_until(lambda: made, "what it holds")

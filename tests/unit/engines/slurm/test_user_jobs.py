@@ -10,9 +10,10 @@ from tests.support.fake_slurm import FakeSlurm
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.notes import MemoryNotes
-from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
+from wharfinger.engines.slurm import SlurmEngine, SlurmSettings, user_jobs
 from wharfinger.engines.slurm.client.base import SlurmJob
 from wharfinger.engines.slurm.comments import note_in
+from wharfinger.errors import EngineFault
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.testing import EngineHarness, ShellPrograms
 from wharfinger.testing.harness import EngineTrial
@@ -110,6 +111,10 @@ def test_what_a_comment_would_have_run_is_not_run_here(
         (TARGET, {"array_id": 7}, "arrays are not placed"),
         (TARGET, {"node_count": 2}, "only jobs of one node"),
         (TARGET, {"partition": "other"}, "partition 'other' is not placed"),
+        (TARGET, {"required_nodes": ("n1",)}, "it states its nodes (n1)"),
+        (TARGET, {"reservation": "class"}, "it states a reservation (class)"),
+        (TARGET, {"features": "ssd|gpu"}, "its features (ssd|gpu) are more than names"),
+        (TARGET, {"features": "[rack1*2]"}, "are more than names"),
     ],
 )
 def test_what_cannot_be_read_gets_one_line_and_stays(
@@ -148,12 +153,12 @@ def test_without_the_right_to_alter_jobs_a_start_fails_and_the_job_stays(
 
 def test_one_that_finds_no_room_is_held_again_and_offered_on(trial: EngineTrial, slurm: FakeSlurm):
     slurm.held_back = True
-    number = slurm.hand_in("#!/bin/sh\nexit 0\n", TARGET)
+    number = slurm.hand_in("#!/bin/sh\nexit 0\n", TARGET, cpus=4)
     offer = _offer(trial, number)
     trial.perform(_start(offer, "k", "n1", 1))
     trial.expect_refused("k", retryable=True)
     job = _job(slurm, number)
-    assert (job.state, job.held, job.required_nodes) == ("PENDING", True, ())
+    assert (job.state, job.held, job.required_nodes, job.cpus) == ("PENDING", True, (), 4)
     slurm.held_back = False
     trial.forget_reports()
     trial.wait_until(lambda: trial.engine.poll(0.3) or True, "a look")
@@ -185,3 +190,58 @@ def test_a_target_that_its_user_changes_is_offered_again(trial: EngineTrial, slu
     )
     slurm.update(number, {"Comment": "no more"})
     assert trial.wait_for(ev.OfferWithdrawn).name == f"slurm-{number}"
+
+
+def test_features_that_a_job_states_are_required(trial: EngineTrial, slurm: FakeSlurm):
+    number = slurm.hand_in("#!/bin/sh\nexit 0\n", TARGET, features="ssd&cpu:zen3")
+    requires = _offer(trial, number).workload.requires
+    assert [str(r) for r in requires] == ["slurm/feature.ssd=yes", "slurm/feature.cpu=zen3"]
+
+
+@pytest.mark.parametrize("last", ["update", "release"])
+def test_an_engine_that_dies_over_a_placement_offers_the_job_as_its_user_left_it(
+    trial: EngineTrial, slurm: FakeSlurm, last: str
+):
+    number = slurm.hand_in("#!/bin/sh\nexit 3\n", TARGET, cpus=4)
+    offer = _offer(trial, number)
+    update = slurm.update
+
+    def die(job_id: int, fields: dict[str, str]) -> None:
+        update(job_id, fields)
+        raise EngineFault("the manager was killed", retryable=True)
+
+    if last == "update":
+        slurm.update = die  # type: ignore[assignment]
+    else:
+        slurm.held_back = True
+    trial.perform(_start(offer, "k", "n2", 1))
+    trial.wait_until(lambda: _job(slurm, number).cpus == 1, "its placement")
+    trial.forget_reports()
+    trial.engine.close()
+    slurm.update = update  # type: ignore[assignment]
+    trial.open()
+    if last == "update":
+        assert _offer(trial, number) == offer
+        trial.perform(_start(offer, "k", "n2", 1))
+        trial.expect_status("k", 3)
+    else:
+        trial.expect_refused("k", retryable=True)
+        trial.wait_until(lambda: _job(slurm, number).cpus == 4, "its own CPUs")
+        trial.reopen()
+        assert _offer(trial, number) == offer
+
+
+def test_many_are_read_by_several_looks_and_offered_once(
+    trial: EngineTrial, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(user_jobs, "MAX_READ", 4)
+    numbers = [slurm.hand_in(f"#!/bin/sh\nexit {n}\n", TARGET) for n in range(10)]
+    for number in numbers:
+        _offer(trial, number)
+    assert slurm.calls.count("script") == len(numbers)
+    calls = slurm.calls
+    reads = [calls[: at + 1].count("nodes") for at, name in enumerate(calls) if name == "script"]
+    assert max(map(reads.count, reads)) <= 4
+    trial.forget_reports()
+    trial.reopen()
+    assert len(trial.wait_for(ev.EngineSynced).offers) == len(numbers)
