@@ -242,10 +242,12 @@ class _Keeping:
                     pass
             time.sleep(0.01)
         for group in self._groups.values():
-            group.kill_all()
-            group.remove()
+            with contextlib.suppress(*_FAULTS):  # What one leaves behind must not keep the others.
+                group.kill_all()
+                group.remove()
         if self._control is not None:
-            self._control.close()
+            with contextlib.suppress(*_FAULTS):
+                self._control.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
@@ -270,13 +272,7 @@ def _serve(keeping: _Keeping) -> None:
             line, _, buffer = buffer.partition(b"\n")
             try:
                 answer = {"value": keeping.answer(json.loads(line))}
-            except (
-                EngineFault,
-                OSError,
-                KeyError,
-                ValueError,
-                subprocess.SubprocessError,
-            ) as error:
+            except _FAULTS as error:
                 answer = {"error": str(error) or type(error).__name__}
             try:
                 os.write(1, json.dumps(answer).encode() + b"\n")

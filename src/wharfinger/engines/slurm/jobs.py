@@ -165,6 +165,7 @@ class SlurmJobs:
         self._user_jobs = UserJobs(client, notes, partitions, self._ask_for_release)
         self._listed_at = -1e9
         self._used_at = 0.0
+        self._usage_failures = 0
         self._away = False
         self.begin_operation = Operation("begin", self._begin, 1, backoff=_AWAY)
         self.release_operation = Operation("release", self._release, _MANY, backoff=_AWAY)
@@ -288,7 +289,7 @@ class SlurmJobs:
             raise OutOfSpace(f"cannot make {run_dir}: {error.strerror}") from error
 
     def read(self, key: str) -> RunReading | None:
-        """What its run directory says; ``None`` = there is no shared directory."""
+        """What its run directory says; ``None`` = there is none, or it can't be read now."""
         run_dir = self.run_dir(key)
         if run_dir is None:
             return None
@@ -299,6 +300,9 @@ class SlurmJobs:
                 said = (read_text(directory, script.LOG_FILE) or "").strip().split("\n")[-1]
         except NotFound:
             return _GONE
+        except OSError as error:  # As of a file server that was restarted; others are read.
+            log.info("%s can't be read now: %s", run_dir, error.strerror)
+            return None
         line = last_line(run_dir) if record.exit is not None else ""
         fault = "".join(c if c.isprintable() else " " for c in said)[:200]
         not_alive = not_alive_grace_seconds(run_dir) is not None
@@ -608,14 +612,18 @@ class SlurmJobs:
     def _usage(
         self, jobs: Mapping[str, SlurmJob], now: float
     ) -> Mapping[str, tuple[float, int]] | None:
-        if now - self._used_at < 3 * self._settings.poll_seconds:
+        period_seconds = 3 * self._settings.poll_seconds * 2 ** min(self._usage_failures, 6)
+        if now - self._used_at < period_seconds:
             return None
         self._used_at = now
         keys = {job.job_id: key for key, job in jobs.items() if job.state.upper() == "RUNNING"}
         try:
             used = self._client.usage(list(keys)) if keys else {}
         except WharfingerError:
-            return None  # A site that does not measure; what runs is known all the same.
+            # A site that does not measure; what runs is known all the same.
+            self._usage_failures += 1
+            return None
+        self._usage_failures = 0
         return {keys[job_id]: figures for job_id, figures in used.items() if job_id in keys}
 
     def _ends(self, keys: Sequence[str]) -> Sequence[JobEnd | None]:

@@ -1,9 +1,11 @@
 """Jobs of which Slurm tells nothing any more, or something else: what may have begun has begun."""
 
+import errno
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,9 +14,10 @@ from tests.support.fake_slurm import FakeSlurm
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.notes import MemoryNotes
-from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
+from wharfinger.engines.slurm import SlurmEngine, SlurmSettings, jobs
 from wharfinger.engines.slurm.client.base import SlurmJob
-from wharfinger.errors import InvalidInput
+from wharfinger.errors import EngineFault, InvalidInput
+from wharfinger.host.run_dir import RunRecord
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.testing import EngineHarness, ShellPrograms
 from wharfinger.testing.harness import EngineTrial
@@ -294,6 +297,42 @@ def test_what_others_may_have_written_is_not_run(
     engine.close()
     assert supervisor.read_bytes() == program
     assert [path.name for path in shared.iterdir()] == [runs.name]
+
+
+def test_a_directory_that_cannot_be_read_now_holds_back_no_other(
+    trial: EngineTrial, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial.run_lasting("k")
+    read_run = jobs.read_run
+
+    def read(run_dir: Path) -> RunRecord:
+        if run_dir.name == "k":
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return read_run(run_dir)
+
+    monkeypatch.setattr(jobs, "read_run", read)
+    slurm.end(_only_job(slurm, "k"), "COMPLETED")
+    trial.start("other", trial.programs.exiting("other", 3))
+    trial.expect_status("other", 3)
+
+
+def test_usage_that_is_not_told_is_asked_for_less_often(
+    slurm: FakeSlurm, tmp_path: Path, shared: Path
+) -> None:
+    asked: list[float] = []
+
+    def refuse(job_ids: Sequence[int]) -> dict[int, tuple[float, int]]:
+        asked.append(time.monotonic())
+        raise EngineFault("sstat: no answer", retryable=True)
+
+    slurm.usage = refuse  # type: ignore[method-assign]
+    settings = replace(SETTINGS, shared_dir=shared, poll_seconds=0.05)
+    with _trial(slurm, tmp_path, settings) as trial:
+        trial.run_lasting("k")
+        trial.wait_until(lambda: len(asked) >= 4, "questions")
+        gaps = [after - before for before, after in pairwise(asked)]
+        assert gaps[1] >= 2 * 0.15
+        assert gaps[2] >= 4 * 0.15
 
 
 # --- before it begins -----------------------------------------------------------------------------

@@ -37,6 +37,7 @@ from wharfinger.errors import SlurmRefused, SlurmUnavailable
 MAX_IDS = 1000
 """Job ids in one call; a command line has room for more, a user's patience has not."""
 _SIGNAL_TIMEOUT_SECONDS = 5.0
+_USAGE_TIMEOUT_SECONDS = 5.0  # It asks every node, and a look waits for it.
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 _FIELD = re.compile(r"[A-Za-z]+")
 _SIGNAL = re.compile(r"[A-Z0-9]+")
@@ -174,7 +175,10 @@ class CommandClient:
             listed = ",".join(map(str, ids))
             words = ["--noheader", "--parsable2", "--noconvert", "--allsteps", f"--jobs={listed}"]
             answer = self._commands.run_for_what_is_known(
-                "sstat", *words, "--format=JobID,AveCPU,NTasks,MaxRSS"
+                "sstat",
+                *words,
+                "--format=JobID,AveCPU,NTasks,MaxRSS",
+                timeout_seconds=_USAGE_TIMEOUT_SECONDS,
             )
             used |= usage_of(answer)
         return used

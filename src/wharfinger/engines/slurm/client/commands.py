@@ -129,9 +129,9 @@ class SlurmCommands:
         if done.returncode != 0 and (others or not complaints):
             raise fault_of(command[0], "\n".join(others))
 
-    def run_for_what_is_known(self, *command: str) -> bytes:
+    def run_for_what_is_known(self, *command: str, timeout_seconds: float | None = None) -> bytes:
         """What a command prints, even where it complains of a part of what it was asked for."""
-        done = self._complete(command, b"", {})
+        done = self._complete(command, b"", {}, timeout_seconds)
         if done.returncode != 0 and not done.stdout:
             complaint = _decoded(done.stderr)
             if complaint.strip() and not _ALREADY_OVER.search(complaint):
