@@ -436,8 +436,7 @@ class SlurmJobs:
             self._hold([jobs[key].job_id for key in unclaimed])
             after = self._noted_jobs(unclaimed)
             jobs = {**jobs, **after}
-            still = (key for key in unclaimed if _waits(after, key) or _never_began(after.get(key)))
-            gone.update(still)
+            gone.update(key for key, job in after.items() if job.held or _never_began(job))
         return jobs, gone
 
     def _hold(self, job_ids: Sequence[int]) -> None:
