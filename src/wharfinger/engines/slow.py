@@ -20,7 +20,7 @@ from typing import Any
 from wharfinger.errors import EngineFault, WharfingerError
 
 MAX_WAITING = 20_000
-"""Calls that may wait; more is a fault that may be tried again."""
+"""Calls that may wait, without internal ones; more is a fault that may be tried again."""
 CLOSE_SECONDS = 30.0
 """How long ``close`` waits for the call under way, which has a time limit of its own."""
 
@@ -78,6 +78,7 @@ class Call:
     failures: int = 0
     due_at: float = 0.0
     alone: bool = False
+    internal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ class CallQueue:
     _waiting: dict[int, Call] = field(default_factory=dict)
     _under_way: set[str] = field(default_factory=set)
     _next: int = 0
+    _counted: int = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -115,14 +117,16 @@ class CallQueue:
     ) -> None:
         """Let a call wait for its turn; ``EngineFault``, retryable, where too many do.
 
-        ``internal``: it follows from what was taken on already, so it is never one too many.
+        ``internal``: it follows from what was taken on already, so it does not count.
         """
-        if not internal and len(self._waiting) >= self.max_waiting:
+        if not internal and self._counted >= self.max_waiting:
             raise EngineFault(
-                f"{len(self._waiting)} calls wait for the cluster's controller", retryable=True
+                f"{self._counted} calls wait for the cluster's controller", retryable=True
             )
-        self._waiting[self._next] = Call(operation, key, argument, now, due_at=now + delay_seconds)
+        call = Call(operation, key, argument, now, due_at=now + delay_seconds, internal=internal)
+        self._waiting[self._next] = call
         self._next += 1
+        self._counted += not internal
 
     def hasten(self, key: str, at: float) -> None:
         """Let the calls of a key that were delayed be due by then; what failed waits on."""
@@ -135,6 +139,7 @@ class CallQueue:
         self._waiting = {n: c for n, c in self._waiting.items() if c.operation.closes}
         for call in self._waiting.values():
             call.due_at = -inf
+        self._counted = sum(not call.internal for call in self._waiting.values())
 
     def take_batch(self, now: float) -> list[Call]:
         """The calls to be made next, together; empty = none is due. ``finish`` must follow.
@@ -158,6 +163,7 @@ class CallQueue:
         for number in taken:
             del self._waiting[number]
         self._under_way.update(call.key for call in batch)
+        self._counted -= sum(not call.internal for call in batch)
         return batch
 
     def finish(
@@ -204,6 +210,7 @@ class CallQueue:
         back = {first + offset: call for offset, call in enumerate(batch)}
         for call in batch:
             call.alone |= alone
+        self._counted += sum(not call.internal for call in batch)
         self._waiting = {**back, **self._waiting}
 
 

@@ -130,10 +130,15 @@ def test_too_many_calls_are_a_fault_that_may_be_tried_again() -> None:
 def test_what_follows_from_what_was_taken_is_never_too_many() -> None:
     queue = CallQueue(max_waiting=1)
     queue.ask(_operation(), "a", None, 0.0)
-    queue.ask(_operation(), "b", None, 0.0, internal=True)
+    queue.ask(_operation(), "b", None, 0.0, 9.0, internal=True)
     assert len(queue) == 2
     with pytest.raises(EngineFault):
         queue.ask(_operation(), "c", None, 0.0)
+    batch = queue.take_batch(0.0)
+    queue.ask(_operation(), "c", None, 0.0)
+    queue.finish(batch, EngineFault("away", retryable=True), 0.0)
+    with pytest.raises(EngineFault):  # What is made again waits, too.
+        queue.ask(_operation(), "d", None, 0.0)
 
 
 @given(
