@@ -32,6 +32,7 @@ NOT_RUN = {
     "/opt/wharfinger/bin/pip": "needs root, and changes the machine",
     "git pull": "needs a clone with a remote",
     "ssh ": "needs another machine",
+    "wharfinger up --engine slurm": "needs a Slurm cluster; tests/integration/slurm has one",
     "wharfinger classify measure": "takes a quarter of an hour; test_known_measure.py runs it",
     "wharfinger classify evaluate --known": "takes minutes",
     "wharfinger classify evaluate MATRIX.csv": "needs a table of one's own",

@@ -82,14 +82,15 @@ def _engine_synced(cluster: ClusterState, time: float, event: ev.EngineSynced) -
     ours_known = (cluster.by_key, cluster.kept_keys)
     unknown = [key for key in event.known_keys if not any(key in keys for keys in ours_known)]
     clashes, offered = cluster.state.clashes, set(event.offers)
-    cluster.state.clashes = {handle: clashes[handle] for handle in clashes if handle in offered}
+    for handle in [handle for handle in clashes if handle not in offered]:
+        del clashes[handle]
     cluster.state.strays = [key for key in unknown if key.rpartition("-")[2] not in ours]
     cluster.dropped_keys.extend(key for key in unknown if key.rpartition("-")[2] in ours)
     cluster.state.synced = True
     cluster.queues.room_changed = True
     # Actions that an earlier engine process was asked for are repeated: keys make that safe.
     for record in cluster.state.workloads.values():
-        if not record.ended or (record.offer and record.phase is Phase.REJECTED):
+        if not record.ended or record.is_left_held:
             cluster.touched[record.name] = None
 
 
@@ -293,7 +294,14 @@ def _allocation_planned(cluster: ClusterState, time: float, event: ev.Allocation
     record = cluster.decided(time, event.name, event.decision, Trigger.ADJUST)
     keep_adjustment(cluster, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
     goes_on(record)
+    before = {placement.server for placement in record.placements}
+    joining = sum(placement.server not in before for placement in event.placements)
+    # What it does not replace of what was lost is asked for again when there may be room.
+    unreplaced = record.lost[joining:]
     cluster.want_resize(record, wanted=False)
+    if unreplaced:
+        record.lost = unreplaced
+        cluster.want_resize(record, wanted=True)
     # Measurements so far were under the old allocation.
     track_again(record, time)
     record.predicted = event.decision.predicted

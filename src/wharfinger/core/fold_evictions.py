@@ -10,7 +10,7 @@ from wharfinger.core import events as ev
 from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.fold_runs import pause_if_running, restart, stopped_at_limit
 from wharfinger.core.lifecycle import NEXT, Phase, Trigger
-from wharfinger.core.settings import settings_in
+from wharfinger.core.settings import MOST_DOUBLED, settings_in
 from wharfinger.core.state import (
     ADJUSTMENTS_KEPT,
     Adjustment,

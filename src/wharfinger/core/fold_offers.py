@@ -10,7 +10,8 @@ from wharfinger.core import events as ev
 from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.fold_runs import begin_run
 from wharfinger.core.lifecycle import Trigger
-from wharfinger.core.triggers import WITHDRAWN, is_news
+from wharfinger.core.state import WITHDRAWN
+from wharfinger.core.triggers import is_news
 
 
 def _offered(cluster: ClusterState, time: float, event: ev.WorkloadOffered) -> None:

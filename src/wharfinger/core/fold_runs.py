@@ -10,7 +10,7 @@ from wharfinger.core import events as ev
 from wharfinger.core.cluster_state import ClusterState, reserve, wake_waiting
 from wharfinger.core.lifecycle import NEXT, Phase, Trigger
 from wharfinger.core.memory_needs import need_of, see_kill, see_peak
-from wharfinger.core.settings import settings_in
+from wharfinger.core.settings import MOST_DOUBLED, settings_in
 from wharfinger.core.state import (
     HISTORY_KEPT,
     RUNS_KEPT,
@@ -160,7 +160,9 @@ def _start_failed(cluster: ClusterState, time: float, event: ev.StartFailed) -> 
     record.stop_reason = StopReason.NONE
     if trigger is Trigger.RETRY:
         record.excluded = tuple(dict.fromkeys((*record.excluded, *servers)))
-        backoff = min(settings.max_backoff_seconds, 2.0 ** min(record.start_failures - 1, MOST_DOUBLED))
+        backoff = min(
+            settings.max_backoff_seconds, 2.0 ** min(record.start_failures - 1, MOST_DOUBLED)
+        )
         record.not_before = time + backoff
     cluster.move(time, record, trigger)
 
@@ -270,7 +272,7 @@ def _end_trigger(
         record.restarts_in_row = 0 if ran_well else record.restarts_in_row
     trigger = trigger_of(event, record)
     more_bytes = _more_memory(event, record, cluster.state)
-    if more_bytes is None or record.stop_reason is not StopReason.NONE:
+    if more_bytes is None or record.stop_reason is not StopReason.NONE or record.offer:
         return trigger
     # More of the memory that nobody stated is worth a try, unless its user wants no restart.
     if trigger is Trigger.FAIL and more_bytes and not record.workload.run.restart.never_stated:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from wharfinger.core.pipeline import Core
-from wharfinger.core.pools import place_within
+from wharfinger.core.pools import only, place_within
 from wharfinger.core.seams import verdicts
 from wharfinger.core.seams.verdicts import PlacementVerdict
 from wharfinger.core.state import WorkloadRecord
@@ -68,7 +68,11 @@ def outlook(
         case refused if refused.decision is not None:
             return Outlook(None, refused.decision)
     allowed = core.policy.admission.servers(request, queue, view)
-    cluster = core.view_of(workload)
+    cluster = (
+        view.cluster
+        if request.allowed is None
+        else only(view.cluster, request.allowed.astype(np.bool_))
+    )
 
     def ask(asked: Request) -> PlacementVerdict:
         return place_within(core.policy.placement, asked, cluster, allowed)

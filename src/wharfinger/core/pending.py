@@ -102,13 +102,18 @@ def pending_actions(record: WorkloadRecord | None, able: Capabilities) -> list[a
         return []
     told = _annotation(record) if able.annotates else []
     if record.phase in ENDED:
-        return told if record.phase is Phase.REJECTED else []
+        return told if record.is_left_held else []
     return [*told, *_asked_for(record, able)]
 
 
 def _annotation(record: WorkloadRecord) -> list[act.Action]:
-    """What the user of an offered workload is told: its newest decision."""
-    if not record.offer or not record.decisions or record.revoking:
+    """What the user of an offered workload is told: its newest decision, or why it has ended."""
+    if not record.offer or not record.decisions:
+        return []
+    if record.phase in ENDED and record.phase is not Phase.REJECTED:
+        text = f"not placed: {record.message or record.reason or record.phase}; it stays held"
+        return [act.AnnotateWorkload(record.offer, f"ended: {record.phase}", text)]
+    if record.revoking:
         return []
     decision = record.decisions[-1].decision
     text = decision.message

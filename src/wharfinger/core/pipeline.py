@@ -123,10 +123,6 @@ class Core:
         """The cluster as policies see it now."""
         return self._residents.view()
 
-    def view_of(self, workload: Workload) -> View:
-        """The same, where only servers accept work that a workload may go to."""
-        return self._residents.view(workload)
-
     def handle(self, now: float, event: ev.Report | ev.ClientRequest) -> Step:
         """Decide what follows from one report or request; ``now`` in seconds since the epoch."""
         event = only_news(self._cluster, event)

@@ -51,7 +51,7 @@ def _place_within(
     placement: PlacementPolicy, request: Request, view: View, allowed: Sequence[Servers]
 ) -> PlacementVerdict:
     for servers in allowed:
-        found = placement.place(request, _only(view, servers))
+        found = placement.place(request, only(view, servers))
         if isinstance(found, Place):
             return found
     anywhere = placement.place(request, view)
@@ -64,7 +64,7 @@ def _place_within(
     return Refuse(refused(told, ReasonCode.WAITS_FOR_QUALITY, message, mend))
 
 
-def _only(view: View, servers: Servers) -> View:
+def only(view: View, servers: Servers) -> View:
     """The view in which no other server accepts work; without what speaks of all of them."""
     accepting = view.accepting * servers
     return replace(view, accepting=accepting, loads=None, index=None, largest=None)

@@ -313,8 +313,11 @@ def may_move(workload: Workload) -> bool:
 
 
 def is_stoppable(record: WorkloadRecord) -> bool:
-    """Whether it can be stopped now, to be started again."""
-    return (record.phase, Trigger.MIGRATE) in NEXT and not record.revoking
+    """Whether it can be stopped now, to be started again.
+
+    What the engine let go once, for its user, it does not hold any more.
+    """
+    return (record.phase, Trigger.MIGRATE) in NEXT and not (record.revoking or record.offer)
 
 
 def resident(record: WorkloadRecord, server: str) -> Resident | None:

@@ -6,6 +6,8 @@ from functools import lru_cache
 from wharfinger.core.state import ManagerState
 
 CORE = "core"
+MOST_DOUBLED = 30
+"""How often a backoff is doubled at most: it is above every limit then."""
 """Their key among the settings that a log holds."""
 
 

@@ -34,6 +34,8 @@ SCHEMA = 2
 DECISIONS_KEPT = 12
 RUNS_KEPT = 20
 HISTORY_KEPT = 10_000
+WITHDRAWN = "withdrawn"
+"""Reason of an offer that its user took back."""
 ADJUSTMENTS_KEPT = 32
 
 
@@ -319,6 +321,11 @@ class WorkloadRecord:
     def ended(self) -> bool:
         """Whether nothing more can happen to it."""
         return self.phase in ENDED
+
+    @property
+    def is_left_held(self) -> bool:
+        """Whether the engine still holds what it offered, though here it ended without a start."""
+        return bool(self.offer) and self.ended and not self.starts and self.reason != WITHDRAWN
 
     @property
     def on_server(self) -> bool:

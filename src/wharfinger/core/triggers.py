@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import NEXT, Phase, Trigger
 from wharfinger.core.settings import DEFAULTS, CoreSettings, settings_in
-from wharfinger.core.state import ManagerState, StopReason, WorkloadRecord, held
+from wharfinger.core.state import WITHDRAWN, ManagerState, StopReason, WorkloadRecord, held
 from wharfinger.model.allocation import Placement
 from wharfinger.model.ends import NODE_FAILURE, eviction_word
 from wharfinger.model.platform import Server
@@ -15,7 +15,6 @@ from wharfinger.model.workload import RestartPolicy
 if TYPE_CHECKING:
     from wharfinger.core.cluster_state import ClusterState
 
-WITHDRAWN = "withdrawn"
 """Reason of an offered workload that its user took back."""
 _ANSWERS_CLASSIFYING = (ev.WorkloadClassified, ev.ClassificationFailed)
 _ANSWERS_RESIZE = (ev.AllocationResized, ev.ResizeFailed)
@@ -90,7 +89,7 @@ def _end_of(
 def is_restarted(event: ev.Event, record: WorkloadRecord) -> bool:
     """Whether a program that has ended so is started again, as its user has stated."""
     rule = record.workload.run.restart
-    if rule.policy is RestartPolicy.NEVER or isinstance(event, ev.StartFailed):
+    if rule.policy is RestartPolicy.NEVER or isinstance(event, ev.StartFailed) or record.offer:
         return False
     succeeded = isinstance(event, ev.WorkloadFinished) and event.exit_code == 0
     if record.stop_reason is not StopReason.NONE or (

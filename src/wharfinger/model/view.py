@@ -57,6 +57,8 @@ class Capabilities:
     Attributes:
         max_servers_per_workload: At its start and later.
         fractional_cpu: Allocations in thousandths; else whole CPUs.
+        shares_cpus: Best-effort work runs on CPUs that others were given, while they leave them;
+            else it takes CPUs of its own, as what a batch scheduler starts does.
         resize: Of a running workload; so with ``suspend``.
         offers: Its users hand workloads in to it, which it offers to the core; ``annotates``: it
             tells them, and they read there, what is decided.
@@ -80,6 +82,7 @@ class Capabilities:
 
     max_servers_per_workload: int = 1
     fractional_cpu: bool = True
+    shares_cpus: bool = True
     resize: Resize = Resize.ANY
     suspend: bool = True
     memory_limit: bool = True
@@ -364,10 +367,11 @@ class Request:
     def reserved(self, capabilities: Capabilities) -> Allocation:
         """The allocation by a policy that does not size by target.
 
-        Best-effort work has no claim on CPU time; engines without fractional CPUs round up.
+        Best-effort work has no claim on CPU time, where it shares CPUs with others; engines without
+        fractional CPUs round up.
         """
         reservation, best_effort = self.workload.reservation, self.workload.best_effort
-        cpu = 0 if best_effort else reservation.cpu_millicpus
+        cpu = 0 if best_effort and capabilities.shares_cpus else reservation.cpu_millicpus
         if not capabilities.fractional_cpu:
             cpu = -(-cpu // 1000) * 1000
         return Allocation(cpu, reservation.memory_bytes, best_effort)

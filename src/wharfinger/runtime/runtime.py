@@ -326,6 +326,10 @@ class Runtime:
         for record in members:
             if record.revoking and not record.ended:
                 raise Conflict(f"workload {record.name!r} is being stopped; wait for its end")
+            if record.offer:
+                engine = self.manager.state.engine
+                told = f"workload {record.name!r} was handed in to {engine} by its user"
+                raise Conflict(f"{told}, who alone can start it again there")
         ended = [record for record in members if record.ended]
         live = [record for record in members if not record.ended]
         self._take([ev.WorkloadSubmitted(record.workload) for record in ended])

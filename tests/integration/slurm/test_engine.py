@@ -83,7 +83,9 @@ def _harness(
 
 
 @pytest.mark.usefixtures("quiet")
-@pytest.mark.parametrize("faulty", [False, True], ids=["bare", "faulty"])
+@pytest.mark.parametrize(
+    "faulty", [False, pytest.param(True, marks=pytest.mark.long)], ids=["bare", "faulty"]
+)
 @pytest.mark.parametrize("check", engine_checks(), ids=lambda check: check.__name__)
 def test_slurm_engine(
     check: EngineCheck,

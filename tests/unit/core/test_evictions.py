@@ -91,6 +91,14 @@ def test_who_is_evicted_again_and_again_is_tried_ever_later() -> None:
     check_replay(cluster)
 
 
+def test_even_after_a_thousand_evictions_in_a_row() -> None:
+    cluster = made("least-loaded", 2)
+    start(cluster, restartable())
+    cluster.record("w").evictions_in_row = 1100
+    evict(cluster)
+    assert cluster.record("w").not_before == cluster.now + 60.0
+
+
 @pytest.mark.parametrize(
     ("reason", "ended", "word"),
     [
@@ -452,6 +460,24 @@ def test_without_room_elsewhere_it_waits_for_some_and_says_so() -> None:
     cluster.tell(ev.ServerReported(server("d", 2)))
     assert record.phase is Phase.ADJUSTING
     assert [p.server for p in record.planned] == ["a", "d"]
+    check_replay(cluster)
+
+
+def test_what_is_not_replaced_yet_is_replaced_when_there_is_room() -> None:
+    cluster = spread_out()
+    after = tuple(Placement(name, Allocation(1000, 64 * MIB)) for name in "abc")
+    plan(cluster, after)
+    cluster.tell(ev.AllocationResized(cluster.key("web"), after))
+    for name in "bc":
+        cluster.tell(ev.ServerLeft(name, "it failed"))
+    cluster.tell(ev.ServerReported(server("d", 1)))
+    lose(cluster, "b", "c")
+    record = cluster.record("web")
+    assert [p.server for p in record.planned] == ["a", "d"]
+    assert [p.server for p in record.lost] == ["c"]
+    cluster.tell(ev.AllocationResized(record.key, record.planned))
+    cluster.tell(ev.ServerReported(server("e", 1)))
+    assert [p.server for p in record.planned] == ["a", "d", "e"]
     check_replay(cluster)
 
 

@@ -195,3 +195,30 @@ def test_an_evicted_offer_is_placed_again_under_its_handle() -> None:
     step = cluster.tell(ev.WorkloadEvicted(cluster.key("slurm-1234"), "requeued"))
     (asked,) = [a for a in step.actions if isinstance(a, act.StartWorkload)]
     assert asked.handle == HANDLE
+
+
+def test_what_was_let_go_is_neither_stopped_for_others_nor_started_again() -> None:
+    cluster = made("least-loaded", 2, 2, able=OFFERS)
+    wanted = workload("slurm-1234")
+    offer(cluster, replace(wanted, run=replace(wanted.run, restartable=True)))
+    running(cluster, "slurm-1234")
+    record = cluster.record("slurm-1234")
+    (here,) = record.placements
+    cluster.tell(ev.ServerCordoned(here.server, drain=True))
+    assert record.phase is Phase.RUNNING
+    cluster.tell(ev.WorkloadFinished(record.key, 1, None, "exited"))
+    assert record.phase is Phase.FAILED
+
+
+def test_one_that_could_not_be_let_go_is_told_so_again_by_the_next_manager() -> None:
+    cluster = made("least-loaded", 2, able=OFFERS)
+    offer(cluster)
+    key = cluster.key("slurm-1234")
+    step = cluster.tell(ev.StartFailed(key, "Slurm says no", retryable=False))
+    ((reason, text),) = told(step.actions)
+    assert reason == "ended: failed"
+    assert "Slurm says no" in text
+    cluster.manager = cluster.replayed()
+    cluster.start()
+    step = cluster.tell(ev.EngineSynced((), ("a",), (HANDLE,)))
+    assert told(step.actions) == [(reason, text)]

@@ -175,3 +175,16 @@ def test_a_server_that_others_fill_is_kept_for_a_blocked_head_as_any(monkeypatch
     assert cluster.record("small").phase is Phase.QUEUED
     report(cluster, used("b", 4, cpu=0))
     assert cluster.record("head").placements[0].server == "b"
+
+
+@pytest.mark.parametrize("accepting", [False, True])
+def test_what_the_engine_says_of_a_cordoned_server_holds_after_it(accepting: bool) -> None:
+    cluster = Cluster()
+    report(cluster, replace(server("a"), accepting=not accepting), server("b"))
+    cluster.sync()
+    cluster.tell(ev.ServerCordoned("a"))
+    now = replace(server("a"), accepting=accepting)
+    assert report(cluster, now) == [ev.ServersReported]
+    assert report(cluster, now) == []
+    cluster.tell(ev.ServerUncordoned("a"))
+    assert cluster.manager.state.servers["a"].accepting is accepting

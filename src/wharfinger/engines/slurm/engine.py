@@ -126,6 +126,7 @@ class SlurmEngine:
         shared = self._settings.shared_dir is not None
         return Capabilities(
             fractional_cpu=False,
+            shares_cpus=False,
             resize=Resize.WITHIN_ALLOCATION if shared else Resize.NONE,
             suspend=shared,
             memory_limit=False,

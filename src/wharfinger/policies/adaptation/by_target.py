@@ -13,6 +13,7 @@ from wharfinger.classification.prediction import normalized_with, parts_of, slow
 from wharfinger.classification.worth import TYPICAL_SECONDS, expected_seconds
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
+from wharfinger.core.residency import may_move
 from wharfinger.core.seams.adaptation import (
     Migrate,
     PreemptFor,
@@ -438,7 +439,7 @@ class ByTarget:
 
 def _gives_way(cluster: Residents, neighbor: WorkloadRecord) -> bool:
     """Whether it can be suspended, or else be stopped and started again."""
-    may_stop = may_move(neighbor.workload) and not neighbor.revoking
+    may_stop = may_move(neighbor.workload) and not (neighbor.revoking or neighbor.offer)
     return cluster.able(neighbor).suspend or (may_stop and not neighbor.stop_reason)
 
 

@@ -11,6 +11,9 @@ from dataclasses import dataclass, replace
 from math import hypot
 from zlib import crc32
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wharfinger.classification.classifier import measured_score
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
@@ -22,6 +25,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Estimate, Measurements
+from wharfinger.model.view import View
 from wharfinger.model.workload import ProfileMode, WorkloadType
 from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.levels import describe, has_just_changed
@@ -303,6 +307,11 @@ def _score_before(record: WorkloadRecord, kind: str, source: SharedResource) -> 
 def _may_be_probed(record: WorkloadRecord) -> bool:
     is_one = len(record.placements) == 1 and record.placements[0].allocation.cpu_millicpus > 0
     return is_one and record.workload.profile.mode is not ProfileMode.NONE
+
+
+def _holds_others(view: View) -> NDArray[np.bool_]:
+    """(S,) Where work that is not ours holds anything."""
+    return np.zeros(len(view.names), np.bool_) if view.cpu_others is None else view.cpu_others > 0
 
 
 def _decided(cluster: Residents, message: str) -> Decision:

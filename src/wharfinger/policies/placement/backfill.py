@@ -75,6 +75,7 @@ class BackfillPlacement(ByReservation):
     """
 
     name = "backfill"
+    keeps_scale = True
 
     def __init__(self, settings: BackfillSettings | None = None) -> None:
         self.settings = settings or BackfillSettings()
