@@ -142,9 +142,11 @@ def test_room_is_counted_by_size(servers: list[Server], some: set[int]):
 
 
 def test_what_is_free_on_some_servers():
-    columns = np.arange(15, dtype=np.int64).reshape(5, 3) ** 2
+    columns = np.arange(15, dtype=np.int64)[::-1].reshape(5, 3) ** 2
     free = free_on([2, 0], *columns)
-    assert free == [(4.0 - 25.0, 64.0 - 121.0, 196.0), (0.0 - 9.0, 36.0 - 81.0, 144.0)]
+    assert free == [(144.0 - 81.0, 36.0 - 9.0, 0.0), (196.0 - 121.0, 64.0 - 25.0, 4.0)]
+    swapped = free_on([2], *columns[[1, 0, 3, 2, 4]])
+    assert swapped == [(0.0, 0.0, 0.0)], "more is allocated than there is"
     with pytest.raises(ValueError, match="no server 3"):
         free_on([3], *columns)
     with pytest.raises(ValueError, match="length"):
