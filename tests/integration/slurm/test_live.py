@@ -117,7 +117,8 @@ def test_a_lost_nodes_restartable_work_goes_on_elsewhere(
     assert marks.read_text().count("\n") == 2
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(10, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("rounds", [10])
 def test_kills_lose_nothing_and_double_nothing(
     manager: LiveManager, cluster: SlurmCluster, tmp_path: Path, rounds: int
 ):

@@ -234,6 +234,7 @@ def test_without_a_shared_directory_slurm_tells_of_ends(unshared: EngineTrial, s
     trial.run_lasting("stops")
     trial.reopen()
     trial.wait_for(ev.WorkloadStarted, "stops")
+    trial.wait_until(lambda: trial.programs.starts("stops"), "its trace")
     trial.perform(act.StopWorkload("stops", 2.0))
     end = trial.wait_for(ev.WorkloadFinished, "stops")
     assert (end.signal, end.reason) == (15, "stopped")
