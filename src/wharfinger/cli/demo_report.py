@@ -6,7 +6,7 @@ from typing import Any
 from wharfinger.cli import format as fmt
 from wharfinger.cli import targets
 from wharfinger.cli.output import Column, column, table
-from wharfinger.demo.reservations import MAX_OVER, MIN_OVER, UNDER, with_room
+from wharfinger.demo.reservations import with_room
 from wharfinger.demo.timeline import Row
 from wharfinger.demo.verdict import HELD_SHARE, SETTLE_SECONDS
 from wharfinger.demo.workloads import SERVICES, TARGETED, TOLERANCE
@@ -169,8 +169,15 @@ def _gap(theirs: float | None, mine: float | None) -> str:
 
 
 def _definitions(rows: list[Any]) -> str:
-    over = sum(row["reserved_cpus"] > row["needed_cpus"] for row in rows)
-    under = sum(row["reserved_cpus"] < row["needed_cpus"] for row in rows)
+    ratios = [row["reserved_cpus"] / row["needed_cpus"] for row in rows]
+    over, under = ([r for r in ratios if r > 1], [r for r in ratios if r < 1])
+    kinds = [
+        f"{len(over)} reserve {min(over):.1f} to {max(over):.1f} times what they need"
+        if over
+        else "",
+        f"{len(under)} {min(under):.1f} times" if under else "",
+        f"{len(ratios) - len(over) - len(under)} exactly that",
+    ]
     return f"""\
 Met: a service held its target, less {TOLERANCE:.0%}, in {HELD_SHARE:.0%} of its seconds from \
 {SETTLE_SECONDS:.0f} s after its start to the end,
@@ -179,5 +186,4 @@ plus {TOLERANCE:.0%}.
 Predicted: performance over target, with the interval at the stated confidence, when it was placed.
 Reserved: users misjudge; Quasar found 70% to reserve up to 10 times too much, 20% up to 5 times \
 too little (Figure 1d).
-Here it is milder: of {len(rows)}, {over} reserve {MIN_OVER:g} to {MAX_OVER:g} times what they \
-need, {under} {UNDER:g} times, the rest exactly that."""
+Here, of {len(rows)}, {", ".join(filter(None, kinds))}."""
