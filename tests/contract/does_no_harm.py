@@ -17,7 +17,7 @@ from wharfinger.simulator.scenario.scenario_files import shipped
 KEYS = ("kept", "performance")
 NEEDS_FILES = {"openb"}
 """Scenarios of traces that are not shipped."""
-NO_REGIMES = {"openb", "services", "synthetic"}
+NO_REGIMES = {"openb", "services", "slurm-site", "synthetic"}
 WHOLE = {"paragon-gce": 500}
 """How many workloads a scenario has that differs too much when it is smaller: on a fifth of its
 servers, five hold a workload of 8 CPUs, and which of them finds one free at once is chance."""

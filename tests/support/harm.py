@@ -16,7 +16,7 @@ from wharfinger.model.arrays import normal_below
 from wharfinger.simulator.oracle.greedy import GreedyOracle
 from wharfinger.simulator.results.outcome import JobOutcome
 from wharfinger.simulator.run import UNDER, RunSpec, prepare
-from wharfinger.simulator.scenario.population import scale_to
+from wharfinger.simulator.scenario.build import scale_to
 from wharfinger.simulator.scenario.scenario_files import load_scenario
 
 BASELINES = ("least-loaded", "random")

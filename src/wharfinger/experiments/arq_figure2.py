@@ -23,7 +23,7 @@ from wharfinger.model.arrays import Array
 from wharfinger.policies.admission.arq import LEAST_WAIT, Arq
 from wharfinger.policies.admission.busy_periods import fitted
 from wharfinger.simulator.run import RunSpec, Simulation, draw
-from wharfinger.simulator.scenario.population import scale_to
+from wharfinger.simulator.scenario.build import scale_to
 from wharfinger.simulator.scenario.scenario_files import load_scenario
 from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.physics.regimes import Regime

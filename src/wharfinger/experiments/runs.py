@@ -21,7 +21,7 @@ from wharfinger.experiments.workspace import Workspace, file_name
 from wharfinger.model.arrays import Array
 from wharfinger.simulator.results.outcome import Outcome, Series
 from wharfinger.simulator.run import UNDER, RunSpec
-from wharfinger.simulator.scenario.population import scale_to
+from wharfinger.simulator.scenario.build import scale_to
 from wharfinger.simulator.scenario.scenario_files import load_scenario, shipped
 from wharfinger.simulator.truth.physics.regimes import REGIMES, find_regime
 from wharfinger.simulator.truth.tables import GROUPS, ISOLATED, PAIRS, SCALE_OUT, read_tables

@@ -13,10 +13,10 @@ from tests.support.measured_tables import ISOLATED, PAIRS, write_tables
 from wharfinger.errors import InvalidInput
 from wharfinger.model.workload import LatencyBound, ProfileMode, Scale, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern, Recorded
-from wharfinger.simulator.scenario.build import build
+from wharfinger.simulator.scenario.build import build, scale_to
 from wharfinger.simulator.scenario.distributions import Distribution, Shape, constant
 from wharfinger.simulator.scenario.loads import LoadModel, LoadShape
-from wharfinger.simulator.scenario.population import class_counts, scale_to
+from wharfinger.simulator.scenario.population import class_counts
 from wharfinger.simulator.scenario.scenario_files import load_scenario, measured_scenario
 from wharfinger.simulator.scenario.scenario_types import (
     MeasuredTruth,
@@ -489,3 +489,9 @@ def test_wide_jobs_of_the_standard_format_start_on_several_servers_at_once(tmp_p
     wide = (ServerGroup("wide", 1, 64_000, 64 * GIB),)
     (job,) = build(replace(scenario, servers=wide), 1).jobs
     assert job.workload.scale == Scale()
+
+
+def test_a_trace_is_scaled_by_its_own_jobs() -> None:
+    scenario = load_scenario("slurm-site")
+    assert scale_to(scenario, 60) == pytest.approx(60 / len(build(scenario, 1).jobs))
+    assert scale_to(scenario, 10_000) == 1.0

@@ -41,7 +41,7 @@ from wharfinger.simulator.scenario.trace_population import (
     groups_of,
     slug,
 )
-from wharfinger.simulator.scenario.traces import CsvTrace, read_csv_trace, tell
+from wharfinger.simulator.scenario.traces import CsvTrace, Trace, read_csv_trace, tell
 from wharfinger.simulator.truth.ground_truth import Undisturbed
 from wharfinger.simulator.truth.measured import Measured, log_additive
 from wharfinger.simulator.truth.physics.application import Application
@@ -102,6 +102,19 @@ def build(
         draw_others(scenario.others, horizon, largest, streams.of("others")),
         scenario.evictions,
     )
+
+
+def scale_to(scenario: Scenario, workloads: int) -> float:
+    """The factor for at most so many of its workloads; 1 = it has no more.
+
+    Raises:
+        InvalidInput: Its trace can't be read.
+    """
+    if scenario.trace is not None:
+        stated = len(_read_trace(scenario.trace).jobs)
+    else:
+        stated = sum(class_counts(scenario, lambda stated: stated))
+    return min(1.0, workloads / stated) if stated else 1.0
 
 
 def _read(scenario: Scenario, size: Size, streams: Streams) -> World:
@@ -192,13 +205,17 @@ def _holes(tables: Tables, truth: Measured) -> Iterator[str]:
         yield f"{truth.filled_isolated} runs alone were not measured and are estimated"
 
 
+def _read_trace(source: CsvTrace | SwfTrace) -> Trace:
+    return read_swf(source) if isinstance(source, SwfTrace) else read_csv_trace(source)
+
+
 def _from_trace(
     scenario: Scenario,
     source: CsvTrace | SwfTrace,
     size: Size,
     streams: Streams,
 ) -> World:
-    trace = read_swf(source) if isinstance(source, SwfTrace) else read_csv_trace(source)
+    trace = _read_trace(source)
     groups = scenario.servers or groups_of(trace.servers, source.window.sample)
     if not groups:
         raise InvalidInput(

@@ -142,11 +142,6 @@ def _leave_none_out(counts: list[int], wanted: Sequence[int]) -> None:
             counts[at] = 1
 
 
-def scale_to(scenario: Scenario, workloads: int) -> float:
-    """The factor for at most so many of its workloads; 1 = it has no more."""
-    return min(1.0, workloads / sum(class_counts(scenario, lambda stated: stated)))
-
-
 def applications_of(scenario: Scenario, each: PopulationClass) -> list[tuple[str, int]]:
     """The applications of a class, with the CPU that each can use.
 
