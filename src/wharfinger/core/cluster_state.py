@@ -360,27 +360,32 @@ def recommend(
     cluster: ClusterState, record: WorkloadRecord, placements: tuple[Placement, ...]
 ) -> None:
     """Hold room where a waiting workload would be placed; nowhere = no longer."""
-    if record.recommended:
-        cluster.residency.columns.hold(record.recommended, sign=-1)
-        cluster.queues.free(record.recommended)
-    record.recommended = placements
-    cluster.recommended.pop(record.name, None)
-    if placements:
-        cluster.recommended[record.name] = None
-        cluster.residency.columns.hold(placements)
+    former, record.recommended = record.recommended, placements
+    _hold_instead(cluster, record, cluster.recommended, former, placements)
 
 
 def reserve(
     cluster: ClusterState, record: WorkloadRecord, placements: tuple[Placement, ...]
 ) -> None:
     """Hold room that others leave for it; none = no longer."""
-    if record.reserved:
-        cluster.residency.columns.hold(record.reserved, sign=-1)
-        cluster.queues.free(record.reserved)
-    record.reserved = placements
-    cluster.reserved.pop(record.name, None)
+    former, record.reserved = record.reserved, placements
+    _hold_instead(cluster, record, cluster.reserved, former, placements)
+
+
+def _hold_instead(
+    cluster: ClusterState,
+    record: WorkloadRecord,
+    holders: dict[str, None],
+    former: tuple[Placement, ...],
+    placements: tuple[Placement, ...],
+) -> None:
+    """Hold room in place of former room; ``holders`` are those that hold any."""
+    if former:
+        cluster.residency.columns.hold(former, sign=-1)
+        cluster.queues.free(former)
+    holders.pop(record.name, None)
     if placements:
-        cluster.reserved[record.name] = None
+        holders[record.name] = None
         cluster.residency.columns.hold(placements)
 
 

@@ -509,9 +509,12 @@ def _is_due(ended: int, fit: BusyPeriods | None) -> bool:
 
 
 def _usual(cluster: View) -> Allocation:
-    """What a resident holds in the mean."""
+    """What a resident holds in the mean; what others hold there ends with none of them."""
     residents = max(1, int(cluster.residents.sum()))
     cpu, memory = int(cluster.cpu_allocated.sum()), int(cluster.memory_allocated.sum())
+    if cluster.cpu_others is not None and cluster.memory_others is not None:
+        cpu -= int(cluster.cpu_others.sum())
+        memory -= int(cluster.memory_others.sum())
     return Allocation(cpu // residents, memory // residents)
 
 
