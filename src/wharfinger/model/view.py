@@ -82,7 +82,6 @@ class Capabilities:
 
     max_servers_per_workload: int = 1
     fractional_cpu: bool = True
-    shares_cpus: bool = True
     resize: Resize = Resize.ANY
     suspend: bool = True
     memory_limit: bool = True
@@ -100,6 +99,7 @@ class Capabilities:
     evicts: bool = False
     offers: bool = False
     annotates: bool = False
+    shares_cpus: bool = True
 
     def within(self, limits: WorkloadLimits | None) -> "Capabilities":
         """The lesser of both; ``None`` = without limits.
