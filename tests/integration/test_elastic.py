@@ -72,7 +72,8 @@ def test_one_that_ran_out_of_memory_comes_back_with_more(
         made["spec"]["profile"] = {"mode": "none"}
         manager.submit(made)
         found = manager.wait_for(lambda found, of=name: found[of]["phase"] == "completed", 60)
-    # From some 80Mi on it would have to be seen filling up twice within a moment.
+    # From some 80Mi on it would have to be seen filling up twice within a moment. A kill doubles
+    # what it is given, and it may be seen filling that up, too.
     assert found["hog"]["starts"] > 1
-    assert 250 << 20 < found["hog"]["memory_bytes"] <= 512 << 20
+    assert 250 << 20 < found["hog"]["memory_bytes"] <= 1 << 30
     assert "memory: it ran out of memory with" in manager.run("explain", "hog")

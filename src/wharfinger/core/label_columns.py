@@ -41,15 +41,10 @@ class AllowedServers:
         self._of: View | None = None
 
     def put(self, row: int, labels: Mapping[str, str], *, accepting: bool) -> None:
-        """A server joins, or its labels or whether it accepts work have changed."""
+        """A server joins or leaves, or its labels or whether it accepts work have changed."""
         allowed = are_met(self.requires, labels)
         self.columns["allowed"][row] = allowed
         self.columns["accepting"][row] = allowed and accepting
-
-    def close(self, row: int) -> None:
-        """Nothing more is placed there."""
-        for column in self.columns.values():
-            column[row] = 0
 
     def view(self, view: View) -> View:
         """The view in which no other server accepts work."""
@@ -92,7 +87,7 @@ class ServerLabels:
         for column in self._columns.values():
             column[row] = 0
         for allowed in self._kept.values():
-            allowed.close(row)
+            allowed.put(row, {}, accepting=False)
 
     def touch(self, row: int) -> None:
         """Something about a server changes that the indices by load are to read again."""

@@ -228,6 +228,17 @@ def test_masks_and_indices_are_those_of_a_table_made_anew(seed: int) -> None:
             assert rows == scanned[0].tolist()
 
 
+def test_a_server_that_has_left_is_the_same_to_a_requirement_old_and_new() -> None:
+    columns, able = ServerTable(), Capabilities()
+    for name in ("a", "b"):
+        columns.put(labelled(name, gpu="x"))
+    kept, new = ((Requirement("gpu", (value,), excluded=True),) for value in "yz")
+    columns.allowed(kept)
+    columns.close("a")
+    assert columns.allowed(kept).tolist() == columns.allowed(new).tolist() == [1, 1]
+    assert columns.view(able, kept).accepting.tolist() == [0, 1]
+
+
 def test_as_many_requirements_as_there_are_have_right_answers() -> None:
     columns, able = ServerTable(), Capabilities()
     for row in range(2 * KEPT):
