@@ -321,7 +321,7 @@ class Request:
         told: Reasons for which a refusal is neither logged nor shown, because it was before: its
             record may lack candidates and words.
         pays: Whether a place with such a prediction is of use: one that is not may be refused.
-            ``None`` = any is.
+            What is better in the mean, and as sure or surer, is of use too. ``None`` = any is.
         memory: By which its memory is sized; ``None`` = as stated, or nothing is known.
         allowed: (S,) 1 where a server meets what the workload requires of labels; ``None`` =
             everywhere. No other server accepts work in the view that comes with the request.

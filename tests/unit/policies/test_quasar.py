@@ -583,7 +583,7 @@ def test_a_place_that_does_not_pay_is_refused_and_not_explained() -> None:
 
     plain = place(view, wants(), known())
     assert isinstance(place(view, wants(), known(), told=ALL_REASONS, pays=pays), Refuse)
-    assert asked == [plain.decision.predicted]
+    assert plain.decision.predicted in asked, "more may be had than on a server of 4 CPUs"
     assert place(view, wants(), known(), pays=lambda _: True) == plain
 
 

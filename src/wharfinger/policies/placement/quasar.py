@@ -41,6 +41,7 @@ from wharfinger.model.units import cpu_number
 from wharfinger.model.view import ALL_REASONS, OffTarget, Request, Resize, View
 from wharfinger.model.workload import OnMiss, WorkloadType
 from wharfinger.policies.placement.best_effort import left_over, taken
+from wharfinger.policies.placement.bounds import may_pay
 from wharfinger.policies.placement.common import (
     ByReservation,
     is_full,
@@ -249,7 +250,11 @@ class Quasar(ByReservation):
         """Size on each server, drop those that don't fit, rank the others."""
         if request.told >= ALL_REASONS and self._nothing_is_free(request, view):
             return Refuse(Decision(Stage.PLACEMENT, self.name, False, ReasonCode.NO_ROOM, ""))
-        options = self._look(request, view)
+        contention = self._contention(request, view)
+        outs = scale_out(request.workload, request.classification, view.capabilities)
+        if max(outs) < 2 and not may_pay(request, view, contention, self._sizing(view)):
+            return self._pays_not()
+        options = self._look(request, view, contention)
         out_of_reach = self._is_out_of_reach(options)
         # What has run once is admitted: a program that crashed while off its target runs again.
         if out_of_reach and request.workload.on_miss is OnMiss.REJECT and not request.restarted:
@@ -296,16 +301,20 @@ class Quasar(ByReservation):
         best_effort = request.workload.best_effort
         return self.settings.best_effort_confidence if best_effort else self._confidence
 
-    def _look(self, request: Request, view: View) -> ServerOptions:
+    def _sizing(self, view: View) -> SizingSettings:
+        return self.settings.sizing.on_engine(view.capabilities)
+
+    def _contention(self, request: Request, view: View) -> Assessment:
+        if view.contention is None:
+            return Assessment(len(view.names))
+        return view.contention.assess(request, view, self._confidence_for(request))
+
+    def _look(self, request: Request, view: View, contention: Assessment) -> ServerOptions:
         reserved, best_effort = request.reserved(view.capabilities), request.workload.best_effort
-        contention = Assessment(len(view.names))
-        if view.contention is not None:
-            contention = view.contention.assess(request, view, self._confidence_for(request))
         outs, sizing = scale_out(request.workload, request.classification, view.capabilities), None
         if not best_effort:
             most_out = max(outs.values(), key=attrgetter("mean"))
-            settings = self.settings.sizing.on_engine(view.capabilities)
-            sizing = size(request, view, contention, settings, most_out)
+            sizing = size(request, view, contention, self._sizing(view), most_out)
         need = np.full(len(view.names), reserved.cpu_millicpus, dtype=np.int64)
         if sizing is not None:
             need = sizing.cpu_millicpus
@@ -619,7 +628,7 @@ class Quasar(ByReservation):
         elsewhere = replace(request, excluded=request.excluded | held.keys())
         if self._nothing_is_free(elsewhere, view):
             return None
-        options = self._look(elsewhere, view)
+        options = self._look(elsewhere, view, self._contention(elsewhere, view))
         if options.sizing is None:
             return None
         more = one_more(

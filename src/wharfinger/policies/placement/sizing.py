@@ -306,11 +306,11 @@ def size(
         return None
     curve = SizeCurve.of(parts, grid, settings.confidence)
     at_once = parts_of(request.workload, classification, 0.0, period, offered)
-    by_platform = _ByPlatform.of(classification, view, grid)
+    platforms = _ByPlatform.of(classification, view, grid)
     suffered = contention.suffered
     kept = log(max(1 - request.workload.tolerance, LEAST_KEPT))
     beyond = LogEstimates(suffered.mean + kept, suffered.variance)
-    chosen, reached = _enough(curve, by_platform, beyond, settings.confidence, view)
+    chosen, reached = _enough(curve, platforms, beyond, settings.confidence, view)
     if not reached.all():
         eased, within = curve, np.searchsorted(grid, view.cpu_capacity, side="right")
         if not (curve.medians >= kept).any():
@@ -327,16 +327,16 @@ def size(
             most = np.maximum(most, stated) if _is_idle(view, settings) else stated
         chosen = np.where(reached, chosen, _most_that_fits(grid, least, most, view))
     if settings.idle_confidence > settings.confidence and _is_idle(view, settings):
-        surer, sure = _enough(curve, by_platform, beyond, settings.idle_confidence, view)
+        surer, sure = _enough(curve, platforms, beyond, settings.idle_confidence, view)
         if not sure.all():
             within = np.searchsorted(grid, view.cpu_capacity, side="right")
             surer = np.where(sure, surer, _most_useful(curve, within, settings.plateau))
         free = view.cpu_capacity - view.cpu_allocated
         chosen = np.where(reached & (surer <= free), np.maximum(chosen, surer), chosen)
-    drop = by_platform.beside(suffered, chosen)
+    drop = platforms.beside(suffered, chosen)
     correctable, confidence = contention.correctable, settings.confidence
     surest = max(confidence, settings.idle_confidence)
-    known = at_once, by_platform, request.allowed
+    known = at_once, platforms, request.allowed
     best_alone = partial(_kept_at_best, *known, settings, most_out, kept)
     return Sizing(
         chosen, reached, parts, curve, drop, correctable, confidence, kept, best_alone, surest
@@ -387,7 +387,7 @@ class _ByPlatform:
     def of(
         cls, classification: Classification, view: View, sizes: NDArray[np.int64]
     ) -> "_ByPlatform":
-        drop, variance = _by_platform(classification, tuple(view.platforms), tuple(sizes.tolist()))
+        drop, variance = by_platform(classification, tuple(view.platforms), tuple(sizes.tolist()))
         return cls(sizes, view.platform, drop, variance)
 
     def first_enough(self, curve: SizeCurve, suffered: LogEstimates, z: float) -> NDArray[np.int64]:
@@ -425,10 +425,13 @@ class _ByPlatform:
 
 
 @by_identity(maxsize=KEPT)
-def _by_platform(
+def by_platform(
     classification: Classification, platforms: tuple[str, ...], sizes: tuple[int, ...]
 ) -> tuple[Array, Array]:
-    """The drop and its variance."""
+    """What each platform takes off the logarithm of performance, by size, and its variance.
+
+    (P, G), or (P, 1) where one number holds for any size.
+    """
     if classification.by_allocation:
         drop, variance = slower_over(classification, platforms, sizes)
     else:
