@@ -8,9 +8,11 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from wharfinger.engines.slurm.client.base import (
     Accounting,
@@ -28,7 +30,7 @@ GIBIBYTE = 1 << 30
 def node(name: str, *, cpus: int = 4, memory_bytes: int = 8 * GIBIBYTE, **more: object) -> Node:
     """A node that is idle; its jobs are processes of this machine."""
     plain = Node(name, frozenset({"idle"}), "", cpus, 0, memory_bytes, 0, (), ("main",), "x86_64")
-    return replace(plain, **{"address": "127.0.0.1", **more})  # type: ignore[arg-type]
+    return replace(plain, **{"address": "127.0.0.1", **more})
 
 
 _LIVE = {"RUNNING", "PENDING"}

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.slurm.client.base import SlurmClient, SlurmJob
@@ -114,7 +116,7 @@ class UserJobs:
     def _as_stated(self, job: SlurmJob) -> SlurmJob:
         """A job as its user left it, where we have changed it and not yet given it back."""
         cpus = self._stated_cpus.get(job.job_id)
-        return job if cpus is None else replace(job, cpus=cpus, required_nodes=())
+        return job if cpus is None else structs.replace(job, cpus=cpus, required_nodes=())
 
     def _offer_of(self, job: SlurmJob) -> ev.WorkloadOffered | None:
         try:

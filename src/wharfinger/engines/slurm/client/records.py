@@ -6,6 +6,7 @@ name is left out; any other field may be missing, null or of another type.
 
 import json
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -186,13 +187,13 @@ def job_of(raw: RawJob) -> SlurmJob | None:
     job_id = scalars.number(raw.job_id)
     if not job_id:
         return None
-    state, flags = _state(raw.job_state)
+    state, flags = _state(tuple(states_of(raw.job_state)))
     text, number = scalars.text, scalars.number
     reason, priority = text(raw.state_reason), number(raw.priority)
     array_id = number(raw.array_job_id) or None
     node_count, cpus = max(1, number(raw.node_count) or 1), max(1, number(raw.cpus) or 1)
-    code, signal = scalars.exit_status(raw.exit_code)
     ended = state not in {"PENDING", "RUNNING", "SUSPENDED"}
+    code, signal = scalars.exit_status(raw.exit_code) if ended else (None, None)
     limit = number(raw.time_limit)
     return SlurmJob(
         job_id=job_id,
@@ -224,13 +225,13 @@ def job_of(raw: RawJob) -> SlurmJob | None:
         end_time=scalars.time(raw.end_time) if ended else None,
         time_limit_seconds=None if limit is None else limit * 60.0,
         restarts=number(raw.restart_cnt) or 0,
-        exit_code=code if ended else None,
-        signal=signal if ended else None,
+        exit_code=code,
+        signal=signal,
     )
 
 
-def _state(value: Any) -> tuple[str, frozenset[str]]:
-    words = states_of(value)
+@lru_cache(maxsize=512)
+def _state(words: tuple[str, ...]) -> tuple[str, frozenset[str]]:
     base = next((word for word in words if word in BASE_STATES), "")
     flags = frozenset(scalars.text(word) for word in words if word != base)
     if not base:
