@@ -206,6 +206,12 @@ class SlurmClient(Protocol):
     def update(self, job_id: int, fields: Mapping[str, str]) -> None:
         """Change fields of a job, by ``scontrol``'s names, as ``{"ReqNodeList": "n1"}``."""
 
+    def update_all(self, changes: Mapping[int, Mapping[str, str]]) -> None:
+        """As ``update``, of several jobs by id, whose values have no blanks and no quotes.
+
+        ``SlurmRefused`` does not tell which; the others may have been changed.
+        """
+
     def release(self, job_ids: Sequence[int]) -> None:
         """Let held jobs start."""
 
@@ -236,6 +242,9 @@ class SlurmClient(Protocol):
 
     def script(self, job_id: int) -> str:
         """The batch script of a job, as its user handed it in."""
+
+    def scripts(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        """The batch scripts of those of the jobs of which Slurm gives it."""
 
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
         """CPU seconds and peak memory in bytes so far, of those running jobs that are measured."""

@@ -3,7 +3,9 @@
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from wharfinger.engines.slurm.client import scalars
 from wharfinger.engines.slurm.client.accounting import (
@@ -40,6 +42,7 @@ _SIGNAL_TIMEOUT_SECONDS = 5.0
 _USAGE_TIMEOUT_SECONDS = 5.0  # It asks every node, and a look waits for it.
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 _FIELD = re.compile(r"[A-Za-z]+")
+_UNFIT = re.compile(r"[^!-~]|[\"'\\\\]")
 _SIGNAL = re.compile(r"[A-Z0-9]+")
 
 
@@ -121,11 +124,16 @@ class CommandClient:
 
     def update(self, job_id: int, fields: Mapping[str, str]) -> None:
         """Change fields of a job, by ``scontrol``'s names."""
-        for name in fields:
-            if not _FIELD.fullmatch(name):
-                raise SlurmRefused(f"scontrol: {name!r} is no field of a job")
-        words = [f"{name}={value}" for name, value in fields.items()]
-        self._commands.run("scontrol", "update", f"JobId={job_id}", *words)
+        self._commands.run("scontrol", "update", f"JobId={job_id}", *_assignments(fields))
+
+    def update_all(self, changes: Mapping[int, Mapping[str, str]]) -> None:
+        """As ``update``, of several jobs by id, whose values have no blanks and no quotes."""
+        words = {job_id: _assignments(fields) for job_id, fields in changes.items()}
+        if unfit := [word for each in words.values() for word in each if _UNFIT.search(word)]:
+            raise SlurmRefused(f"scontrol: {unfit[0]!r} can't stand among other updates")
+        self._commands.run_all(
+            "scontrol", [" ".join(("update", f"JobId={n}", *each)) for n, each in words.items()]
+        )
 
     def release(self, job_ids: Sequence[int]) -> None:
         """Let held jobs start."""
@@ -168,6 +176,19 @@ class CommandClient:
         answer = self._commands.run("scontrol", "write", "batch_script", str(job_id), "-")
         return answer.decode("utf-8", "surrogateescape")
 
+    def scripts(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        """The batch scripts of those of the jobs of which Slurm gives it."""
+        with TemporaryDirectory(prefix="wharfinger-scripts-") as folder:
+            files = {job_id: Path(folder) / str(job_id) for job_id in job_ids}
+            with suppress(SlurmRefused):  # Of one that is gone; the others are there.
+                lines = [f"write batch_script {n} {file}" for n, file in files.items()]
+                self._commands.run_all("scontrol", lines)
+            return {
+                job_id: file.read_bytes().decode("utf-8", "surrogateescape")
+                for job_id, file in files.items()
+                if file.exists()
+            }
+
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
         """CPU seconds and peak memory in bytes so far, of those running jobs that are measured."""
         used: dict[int, tuple[float, int]] = {}
@@ -200,6 +221,13 @@ def nodes_poll() -> Poll[RawNode, Node]:
 
 def _in_parts(job_ids: Sequence[int]) -> Iterator[Sequence[int]]:
     return (job_ids[at : at + MAX_IDS] for at in range(0, len(job_ids), MAX_IDS))
+
+
+def _assignments(fields: Mapping[str, str]) -> list[str]:
+    for name in fields:
+        if not _FIELD.fullmatch(name):
+            raise SlurmRefused(f"scontrol: {name!r} is no field of a job")
+    return [f"{name}={value}" for name, value in fields.items()]
 
 
 def _options(options: Mapping[str, str]) -> Iterator[str]:

@@ -117,6 +117,16 @@ class SlurmCommands:
             raise fault_of(command[0], _decoded(done.stderr) or _decoded(done.stdout))
         return done.stdout
 
+    def run_all(self, command: str, lines: Sequence[str]) -> None:
+        """Several commands in one process, which reads them from its standard input.
+
+        Raises as ``run`` does if it complains of any; the others were carried out. The lines hold
+        nothing that a user wrote.
+        """
+        done = self._complete((command,), "".join(f"{line}\n" for line in lines).encode(), {})
+        if done.returncode != 0 or done.stderr.strip():
+            raise fault_of(command, _decoded(done.stderr))
+
     def run_for_those_left(self, *command: str, timeout_seconds: float | None = None) -> None:
         """Run a command about jobs of which some may have ended: that is no failure.
 

@@ -1,0 +1,297 @@
+"""What the Slurm engine costs: polls of a large cluster, the manager beside it, and held jobs.
+
+Polls: the recorded answers of each version, repeated under other ids and names until there are as
+many nodes and jobs as asked, parsed and folded; CPU seconds of this process. Their peer is the
+standard library's ``json.loads`` of the same bytes.
+
+Manager: ``wharfinger up`` with commands in its path that print such answers: its CPU share at its
+own pace (a look each 5 s), and its largest memory.
+
+Held: on a real cluster of this machine, users' held jobs with targets, from their hand-in until
+they run, beside the same jobs by plain ``sbatch`` in the same run; and what CPU time the manager
+took until the last ran. Then its CPU share while so many run.
+
+Run it with: python -m benchmarks.slurm [--rounds 5] [--seconds 60] [--held 100] [--output FILE]
+"""
+
+import copy
+import json
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from benchmarks._harness import parser, report, spread
+from benchmarks.measuring import cpu_seconds, percent
+from tests.support.live import LiveManager, manifest
+from tests.support.slurm import slurm_cluster
+from wharfinger.demo.slurm.cluster import SlurmCluster, missing_slurm
+from wharfinger.demo.slurm.settings import NodeSet
+from wharfinger.engines.slurm.client.client import jobs_poll, nodes_poll
+
+RECORDED = Path("tests/unit/engines/slurm/recorded")
+COMMENT = "wharfinger: {target: {completionTime: 30m}, profile: {mode: none}}"
+SETTLED_SECONDS = 30.0
+"""After the last start the manager looks in its own pace again."""
+PLACED_SECONDS = 300.0
+
+
+# --- answers ----------------------------------------------------------------------------------
+
+
+def many(records: list[dict[str, Any]], count: int, key: str) -> list[dict[str, Any]]:
+    """The records again and again, each under an id of its own."""
+    repeated = []
+    for number in range(count):
+        record = copy.deepcopy(records[number % len(records)])
+        record[key] = number + 1 if key == "job_id" else f"n{number + 1}"
+        repeated.append(record)
+    return repeated
+
+
+def answers(version: str, kind: str, count: int) -> dict[str, bytes]:
+    """An answer; the same where every hundredth record changed; and where what we skip did."""
+    whole = json.loads((RECORDED / version / f"{kind}.json").read_text())
+    key = "job_id" if kind == "jobs" else "name"
+    whole[kind] = many(whole[kind], count, key)
+
+    def written() -> bytes:
+        return json.dumps(whole, indent=2).encode()
+
+    first = written()
+    skipped = "last_sched_evaluation" if kind == "jobs" else "free_memory"
+    for record in whole[kind]:
+        record[skipped] = 4711
+    noise = written()
+    for record in whole[kind][::100]:
+        record["comment" if kind == "jobs" else "reason"] = "another"
+    return {"first": first, "noise": noise, "hundredth": written()}
+
+
+# --- polls ------------------------------------------------------------------------------------
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+def polls(version: str, node_count: int, job_count: int, rounds: int) -> dict[str, Any]:
+    """CPU seconds of each kind of poll, nodes and jobs together."""
+    jobs, nodes = answers(version, "jobs", job_count), answers(version, "nodes", node_count)
+    times: dict[str, list[float]] = {
+        name: [] for name in ("first", "unchanged", "noise", "hundredth", "json_loads")
+    }
+    for _ in range(rounds):
+        job_poll, node_poll = jobs_poll(), nodes_poll()
+        for name in ("first", "unchanged", "noise", "hundredth"):
+            # As new bytes each time: an answer's hash is not remembered.
+            job_answer = bytes(bytearray(jobs["first" if name == "unchanged" else name]))
+            node_answer = bytes(bytearray(nodes["first" if name == "unchanged" else name]))
+            times[name].append(
+                seconds_of(lambda: (job_poll.fold(job_answer), node_poll.fold(node_answer)))  # noqa: B023 - called at once
+            )
+        times["json_loads"].append(
+            seconds_of(lambda: (json.loads(jobs["first"]), json.loads(nodes["first"])))
+        )
+    return {
+        "polls": version,
+        "nodes": node_count,
+        "jobs": job_count,
+        "megabytes": (len(jobs["first"]) + len(nodes["first"])) / 1e6,
+        "cpu_seconds": {name: spread(values) for name, values in times.items()},
+    }
+
+
+# --- the manager beside a large cluster ----------------------------------------------------------
+
+
+def pretend(directory: Path, version: str, node_count: int, job_count: int) -> dict[str, str]:
+    """Commands that print the answers of a cluster so large; the environment that finds them."""
+    folder = directory / "bin"
+    folder.mkdir(parents=True)
+    for kind, count in (("jobs", job_count), ("nodes", node_count)):
+        (folder / f"{kind}.json").write_bytes(answers(version, kind, count)["first"])
+    for name in ("config.txt", "partitions.txt"):
+        shutil.copy(RECORDED / version / name, folder)
+    scripts = {
+        "squeue": "exec cat jobs.json",
+        "sinfo": "exec cat nodes.json",
+        "sstat": "exit 1",
+        "sacct": "exit 0",
+        "scontrol": 'case "$*" in *config*) exec cat config.txt;; *partition*) exec cat '
+        "partitions.txt;; *nodes*) exec cat nodes.json;; esac",
+    }
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\ncd {folder}\n{script}\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+def peak_bytes(pid: int) -> int:
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) << 10
+
+
+@contextmanager
+def running(directory: Path, env: dict[str, str], *options: str) -> Iterator[LiveManager]:
+    live = LiveManager(directory / "state", "--engine", "slurm", *options, env=env)
+    live.start()
+    try:
+        yield live
+    finally:
+        live.kill()
+
+
+def beside(version: str, node_count: int, job_count: int, seconds: float) -> dict[str, Any]:
+    """CPU share and memory of a manager of whose jobs none are its own."""
+    with tempfile.TemporaryDirectory() as place:
+        env = pretend(Path(place), version, node_count, job_count)
+        with running(Path(place), env) as live:
+            assert live.process is not None
+            pid = live.process.pid
+            share = percent({"manager": pid}, seconds)
+            return {
+                "manager_beside": version,
+                "nodes": node_count,
+                "jobs": job_count,
+                **share,
+                "peak_megabytes": round(peak_bytes(pid) / 1e6, 1),
+            }
+
+
+# --- held jobs on a real cluster ---------------------------------------------------------------
+
+
+def nodes_for(count: int) -> tuple[NodeSet, ...]:
+    """Six nodes on which so many jobs of one CPU run twice at the same time."""
+    cpus = max(2, -(-2 * count // 6) + 2)
+    names = tuple(f"n{number}" for number in range(1, 7))
+    return (NodeSet("plain", names, cpus, cpus * 128 << 20, 1000 * (os.cpu_count() or 1)),)
+
+
+def hand_in(cluster: SlurmCluster, count: int, place: Path, *options: str) -> list[float]:
+    """Seconds from each job's hand-in until it ran; then they run on."""
+    place.mkdir()
+    began: dict[int, float] = {}
+    script = f"date +%s.%N > {place}/$SLURM_JOB_ID.new; cd {place}\n"
+    script += "mv $SLURM_JOB_ID.new $SLURM_JOB_ID; exec sleep 3000"
+    for _ in range(count):
+        now = time.time()
+        began[cluster.submit(script, "--mem=16M", "--time=60", *options)] = now
+    cluster.wait_until(
+        lambda: all((place / str(job)).exists() for job in began), "all run", PLACED_SECONDS
+    )
+    ran = {job: float((place / str(job)).read_text()) for job in began}
+    first = min(began.values())
+    return [max(ran.values()) - first, *(ran[job] - began[job] for job in began)]
+
+
+def summary(seconds: list[float]) -> dict[str, Any]:
+    return {
+        "first_hand_in_to_last_start_seconds": seconds[0],
+        "each_seconds": spread(seconds[1:]),
+        "mean_seconds": statistics.mean(seconds[1:]),
+    }
+
+
+def held(count: int, seconds: float) -> dict[str, Any]:
+    """Held jobs with targets beside plain ones; then the manager's share while they run."""
+    if why := missing_slurm():
+        return {"held": count, "skipped": f"Slurm is not installed; install it by: {why}"}
+    with tempfile.TemporaryDirectory() as folder, slurm_cluster(nodes=nodes_for(count)) as cluster:
+        place = Path(folder)
+        place.chmod(0o755)
+        (place / "shared").mkdir()
+        options = ("--shared-dir", str(place / "shared"), "--policy", "least-loaded")
+        plain = hand_in(cluster, count, place / "plain")
+        cluster.run("scancel", "--name=sbatch", "--user=root")
+        with running(place, cluster.environment, *options) as live:
+            assert live.process is not None
+            pid = live.process.pid
+            before = cpu_seconds(pid)
+            ours = hand_in(cluster, count, place / "ours", "--hold", "--comment", COMMENT)
+            spent = cpu_seconds(pid) - before
+            time.sleep(SETTLED_SECONDS)
+            share = percent({"manager": pid}, seconds)
+        return {
+            "held": count,
+            "plain": summary(plain),
+            "ours": summary(ours),
+            "manager_cpu_seconds": spent,
+            "ratio_of_last_start": ours[0] / plain[0],
+            "ratio_of_means": statistics.mean(ours[1:]) / statistics.mean(plain[1:]),
+            "then": share,
+        }
+
+
+def own(count: int, seconds: float) -> dict[str, Any]:
+    """The manager's share while so many workloads of its own run on a real cluster."""
+    if why := missing_slurm():
+        return {"own": count, "skipped": f"Slurm is not installed; install it by: {why}"}
+    quiet = {"JobAcctGatherType": "jobacct_gather/none"}  # Its daemons would take both CPUs.
+    cluster_options = {"nodes": nodes_for(count), "settings": quiet}
+    with tempfile.TemporaryDirectory() as folder, slurm_cluster(**cluster_options) as cluster:
+        place = Path(folder)
+        place.chmod(0o755)
+        (place / "shared").mkdir()
+        options = ("--shared-dir", str(place / "shared"), "--policy", "least-loaded")
+        with running(place, cluster.environment, *options) as live:
+            assert live.process is not None
+            pid = live.process.pid
+            sleepers = (
+                manifest(
+                    f"w{number}", "sleep", "3000", profile={"mode": "none"},
+                    resources={"cpu": 1, "memory": "16Mi"},
+                )
+                for number in range(count)
+            )  # fmt: skip
+            began, before = time.monotonic(), cpu_seconds(pid)
+            live.submit(*sleepers)
+            live.wait_for(lambda found: all(w["phase"] == "running" for w in found.values()), 600)
+            spent, took = cpu_seconds(pid) - before, time.monotonic() - began
+            time.sleep(SETTLED_SECONDS)
+            share = percent({"manager": pid}, seconds)
+            return {
+                "own": count,
+                "until_all_run_seconds": took,
+                "manager_cpu_seconds": spent,
+                **share,
+                "peak_megabytes": round(peak_bytes(pid) / 1e6, 1),
+            }
+
+
+def main() -> None:
+    options = parser(__doc__.splitlines()[0])
+    options.add_argument("--nodes", type=int, default=1000)
+    options.add_argument("--jobs", type=int, default=10_000)
+    options.add_argument("--held", type=int, default=100, help="held jobs (default: 100)")
+    options.add_argument("--own", type=int, default=500, help="own workloads (default: 500)")
+    options.add_argument("--seconds", type=float, default=60.0, help="watched (default: 60)")
+    options.add_argument(
+        "--only", choices=("polls", "beside", "held", "own"), help="one part (default: all)"
+    )
+    options.set_defaults(rounds=5)
+    chosen = options.parse_args()
+    versions = sorted(path.name for path in RECORDED.iterdir() if path.is_dir())
+    size, seconds = (chosen.nodes, chosen.jobs), chosen.seconds
+    parts: dict[str, Callable[[], list[dict[str, Any]]]] = {
+        "polls": lambda: [polls(version, *size, chosen.rounds) for version in versions],
+        "beside": lambda: [
+            beside(version, *counts, seconds) for version in versions for counts in (size, (6, 500))
+        ],
+        "held": lambda: [held(chosen.held, seconds)],
+        "own": lambda: [own(chosen.own, seconds)],
+    }
+    wanted = [chosen.only] if chosen.only else list(parts)
+    report("slurm", chosen, [result for part in wanted for result in parts[part]()])
+
+
+if __name__ == "__main__":
+    main()
