@@ -9,7 +9,7 @@ own pace (a look each 5 s), and its largest memory.
 
 Held: on a real cluster of this machine, users' held jobs with targets, from their hand-in until
 they run, beside the same jobs by plain ``sbatch`` in the same run; and what CPU time the manager
-took until the last ran. Then its CPU share while so many run.
+took until the last ran. The same through `wharfinger submit`. Then its CPU share while they run.
 
 Run it with: python -m benchmarks.slurm [--rounds 5] [--seconds 60] [--held 100] [--output FILE]
 """
@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks._harness import parser, report, spread
 from benchmarks.measuring import cpu_seconds, percent
-from tests.support.live import LiveManager, manifest
+from tests.support.live import ENDED, LiveManager, manifest
 from tests.support.slurm import slurm_cluster
 from wharfinger.demo.slurm.cluster import SlurmCluster, missing_slurm
 from wharfinger.demo.slurm.settings import NodeSet
@@ -176,29 +176,49 @@ def nodes_for(count: int) -> tuple[NodeSet, ...]:
     return (NodeSet("plain", names, cpus, cpus * 128 << 20, 1000 * (os.cpu_count() or 1)),)
 
 
-def hand_in(cluster: SlurmCluster, count: int, place: Path, *options: str) -> list[float]:
-    """Seconds from each job's hand-in until it ran; then they run on."""
-    place.mkdir()
-    began: dict[int, float] = {}
-    script = f"date +%s.%N > {place}/$SLURM_JOB_ID.new; cd {place}\n"
-    script += "mv $SLURM_JOB_ID.new $SLURM_JOB_ID; exec sleep 3000"
-    for _ in range(count):
-        now = time.time()
-        began[cluster.submit(script, "--mem=16M", "--time=60", *options)] = now
-    cluster.wait_until(
-        lambda: all((place / str(job)).exists() for job in began), "all run", PLACED_SECONDS
-    )
-    ran = {job: float((place / str(job)).read_text()) for job in began}
-    first = min(began.values())
-    return [max(ran.values()) - first, *(ran[job] - began[job] for job in began)]
+def program(mark: Path) -> str:
+    """Says when it runs, and runs on."""
+    return f"date +%s.%N > {mark}.new; mv {mark}.new {mark}; exec sleep 3000"
 
 
-def summary(seconds: list[float]) -> dict[str, Any]:
+def summary(began: dict[Path, float]) -> dict[str, Any]:
+    """From each hand-in, by the mark of its job, until it runs."""
+    deadline = time.monotonic() + PLACED_SECONDS
+    while not all(mark.exists() for mark in began) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    ran = {mark: float(mark.read_text()) for mark in began}
+    seconds = [ran[mark] - handed_in for mark, handed_in in began.items()]
     return {
-        "first_hand_in_to_last_start_seconds": seconds[0],
-        "each_seconds": spread(seconds[1:]),
-        "mean_seconds": statistics.mean(seconds[1:]),
+        "first_hand_in_to_last_start_seconds": max(ran.values()) - min(began.values()),
+        "each_seconds": spread(seconds),
+        "mean_seconds": statistics.mean(seconds),
     }
+
+
+def hand_in(cluster: SlurmCluster, count: int, place: Path, *options: str) -> dict[str, Any]:
+    place.mkdir()
+    began: dict[Path, float] = {}
+    for number in range(count):
+        mark = place / str(number)
+        began[mark] = time.time()
+        cluster.submit(program(mark), "--mem=16M", "--time=60", *options)
+    return summary(began)
+
+
+def submit(live: LiveManager, count: int, place: Path) -> dict[str, Any]:
+    place.mkdir()
+    marks = [place / str(number) for number in range(count)]
+    began = dict.fromkeys(marks, time.time())
+    live.submit(
+        *(
+            manifest(
+                f"w{mark.name}", "sh", "-c", program(mark), profile={"mode": "none"},
+                resources={"cpu": 1, "memory": "16Mi"}, target={"completionTime": "30m"},
+            )
+            for mark in marks
+        )
+    )  # fmt: skip
+    return summary(began)
 
 
 def held(count: int, seconds: float) -> dict[str, Any]:
@@ -210,25 +230,32 @@ def held(count: int, seconds: float) -> dict[str, Any]:
         place.chmod(0o755)
         (place / "shared").mkdir()
         options = ("--shared-dir", str(place / "shared"), "--policy", "least-loaded")
-        plain = hand_in(cluster, count, place / "plain")
-        cluster.run("scancel", "--name=sbatch", "--user=root")
+        found: dict[str, Any] = {"held": count, "plain": hand_in(cluster, count, place / "plain")}
+        cluster.run("scancel", "--user=root")
         with running(place, cluster.environment, *options) as live:
             assert live.process is not None
             pid = live.process.pid
             before = cpu_seconds(pid)
-            ours = hand_in(cluster, count, place / "ours", "--hold", "--comment", COMMENT)
-            spent = cpu_seconds(pid) - before
+            flags = ("--hold", "--comment", COMMENT)
+            found["users"] = hand_in(cluster, count, place / "users", *flags)
+            found["users_manager_cpu_seconds"] = cpu_seconds(pid) - before
+            cluster.run("scancel", "--user=root")
+            cluster.wait_until(lambda: all_over(live), "all are cancelled")
+            before = cpu_seconds(pid)
+            found["submitted"] = submit(live, count, place / "submitted")
+            found["submitted_manager_cpu_seconds"] = cpu_seconds(pid) - before
             time.sleep(SETTLED_SECONDS)
-            share = percent({"manager": pid}, seconds)
-        return {
-            "held": count,
-            "plain": summary(plain),
-            "ours": summary(ours),
-            "manager_cpu_seconds": spent,
-            "ratio_of_last_start": ours[0] / plain[0],
-            "ratio_of_means": statistics.mean(ours[1:]) / statistics.mean(plain[1:]),
-            "then": share,
-        }
+            found |= percent({"manager": pid}, seconds)
+        for kind in ("users", "submitted"):
+            found[f"{kind}_ratio"] = {
+                name: found[kind][name] / found["plain"][name]
+                for name in ("first_hand_in_to_last_start_seconds", "mean_seconds")
+            }
+        return found
+
+
+def all_over(live: LiveManager) -> bool:
+    return all(workload["phase"] in ENDED for workload in live.workloads().values())
 
 
 def own(count: int, seconds: float) -> dict[str, Any]:

@@ -282,6 +282,13 @@ class FakeSlurm:
                     case "NumCPUs":
                         job.job = replace(job.job, cpus=int(value))
 
+    def update_all(self, changes: Mapping[int, Mapping[str, str]]) -> None:
+        self._called("update_all")
+        if self.forbids_updates or changes.keys() - self._jobs.keys():
+            raise SlurmRefused("scontrol: Access/permission denied")
+        for job_id, fields in changes.items():
+            self.update(job_id, fields)
+
     def hold(self, job_ids: Sequence[int]) -> None:
         self._called("hold")
         with self._lock:
@@ -325,6 +332,9 @@ class FakeSlurm:
     def script(self, job_id: int) -> str:
         self._called("script")
         return self._jobs[job_id].script
+
+    def scripts(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        return {job_id: self.script(job_id) for job_id in job_ids if job_id in self._jobs}
 
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
         self._called("usage")

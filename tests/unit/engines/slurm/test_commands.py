@@ -9,7 +9,7 @@ import pytest
 from wharfinger.engines.slurm.client.client import CommandClient, site_of
 from wharfinger.engines.slurm.client.commands import SlurmCommands, fault_of, first_line
 from wharfinger.engines.slurm.client.versions import check_version, read_version
-from wharfinger.errors import SlurmRefused, SlurmUnavailable
+from wharfinger.errors import SlurmLacksJson, SlurmRefused, SlurmUnavailable
 
 CONFIG = "SLURM_VERSION           = 22.05.8\nClusterName = c\nMinJobAge = 300 sec\n"
 
@@ -51,6 +51,7 @@ def client(directory: Path, timeout_seconds: float = 10.0) -> CommandClient:
         ("squeue: error: Incompatible versions of client and server code",
          SlurmRefused, "controller's version"),
         ("squeue: unrecognized option '--json'", SlurmRefused, "22.05"),
+        ("squeue: fatal: JSON plugin load failure: Plugin not found", SlurmLacksJson, "json-c"),
         ("scontrol: error: whatever this is", SlurmRefused, "whatever this is"),
         ("", SlurmRefused, "without a word"),
     ],

@@ -1,5 +1,6 @@
 """Slurm by its own commands: the ``SlurmClient`` of every site."""
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from wharfinger.engines.slurm.client import scalars
+from wharfinger.engines.slurm.client import scalars, text
 from wharfinger.engines.slurm.client.accounting import (
     end_of_job,
     ends_of_sacct,
@@ -34,7 +35,9 @@ from wharfinger.engines.slurm.client.records import (
     node_of,
 )
 from wharfinger.engines.slurm.client.versions import check_version, nodes_command, read_version
-from wharfinger.errors import SlurmRefused, SlurmUnavailable
+from wharfinger.errors import SlurmLacksJson, SlurmRefused, SlurmUnavailable
+
+log = logging.getLogger(__name__)
 
 MAX_IDS = 1000
 """Job ids in one call; a command line has room for more, a user's patience has not."""
@@ -62,6 +65,7 @@ class CommandClient:
     ) -> None:
         self._commands = SlurmCommands(environment, timeout_seconds)
         self._site: Site | None = None
+        self._has_json = True
         self._jobs = jobs_poll()
         self._nodes = nodes_poll()
 
@@ -74,12 +78,30 @@ class CommandClient:
 
     def nodes(self) -> Sequence[Node]:
         """Every node, by name. The very same object as the last call's if nothing changed."""
-        return self._nodes.fold(self._commands.run(*nodes_command(self.site().version)))
+        command = nodes_command(self.site().version)
+        if (answer := self._json(command)) is not None:
+            return self._nodes.fold(answer)
+        return self._nodes.take(text.nodes_of_text(self._commands.run(*text.NODES_COMMAND)))
 
     def jobs(self) -> Sequence[SlurmJob]:
         """Every job that the controller holds, by id. The same object if nothing changed."""
         self.site()  # refuses a version that is too old by name
-        return self._jobs.fold(self._commands.run("squeue", "--all", "--states=all", "--json"))
+        if (answer := self._json(["squeue", "--all", "--states=all", "--json"])) is not None:
+            return self._jobs.fold(answer)
+        mark = text.new_mark()
+        answer = self._commands.run(*text.jobs_command(mark))
+        figures = self._commands.run(*text.FIGURES_COMMAND)
+        return self._jobs.take(text.jobs_of_text(answer, mark, figures))
+
+    def _json(self, command: Sequence[str]) -> bytes | None:
+        """The answer; ``None`` = this Slurm has no JSON, as was found out by asking it once."""
+        if self._has_json:
+            try:
+                return self._commands.run(*command)
+            except SlurmLacksJson as error:
+                log.warning("%s; until then its text is read", error)
+                self._has_json = False
+        return None
 
     def partitions(self) -> Sequence[Partition]:
         """Every partition, by name."""

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from wharfinger.errors import SlurmRefused, SlurmUnavailable
+from wharfinger.errors import SlurmLacksJson, SlurmRefused, SlurmUnavailable
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin"
@@ -48,8 +48,8 @@ _NO = (
         "name the file by SLURM_CONF",
     ),
     (r"unrecognized option|invalid option", "use Slurm 22.05 or newer"),
-    (r"serializer|plugin", "install Slurm's JSON serializer (json-c) and data_parser or openapi"),
 )
+_NO_JSON = re.compile("serializer|data_parser|openapi|json plugin", re.IGNORECASE)
 
 
 def first_line(complaint: str) -> str:
@@ -72,6 +72,9 @@ def fault_of(command: str, complaint: str) -> SlurmUnavailable | SlurmRefused:
     for pattern, mend in _AWAY:
         if re.search(pattern, complaint, re.IGNORECASE):
             return SlurmUnavailable(f"{command}: {said}; {mend}")
+    if _NO_JSON.search(complaint):
+        mend = "install Slurm's JSON serializer (json-c) and data_parser or openapi"
+        return SlurmLacksJson(f"{command}: {said}; {mend}")
     for pattern, mend in _NO:
         if re.search(pattern, complaint, re.IGNORECASE):
             return SlurmRefused(f"{command}: {said}; {mend}")

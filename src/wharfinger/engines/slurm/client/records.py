@@ -310,9 +310,15 @@ class Poll(Generic[Raw, Value]):
         mark = (len(answer), hash(answer))
         if mark == self._answer:
             return self._values
+        values = self.take(self._decode(answer))
+        self._answer = mark
+        return values
+
+    def take(self, records: Iterable[Raw]) -> tuple[Value, ...]:
+        """As ``fold``, of what is decoded already."""
         former = self._made
         made: dict[Any, tuple[Raw, Value]] = {}
-        for raw in self._decode(answer):
+        for raw in records:
             key = getattr(raw, self._field)
             before = former.get(key) if type(key) in {int, str} else None
             value = before[1] if before and before[0] == raw else self._make(raw)
@@ -323,5 +329,5 @@ class Poll(Generic[Raw, Value]):
             new is not old for new, old in zip(values, self._values, strict=True)
         ):
             self._values = values
-        self._answer, self._made = mark, made
+        self._answer, self._made = None, made
         return self._values
