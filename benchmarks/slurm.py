@@ -263,8 +263,8 @@ def own(count: int, seconds: float) -> dict[str, Any]:
     if why := missing_slurm():
         return {"own": count, "skipped": f"Slurm is not installed; install it by: {why}"}
     quiet = {"JobAcctGatherType": "jobacct_gather/none"}  # Its daemons would take both CPUs.
-    cluster_options = {"nodes": nodes_for(count), "settings": quiet}
-    with tempfile.TemporaryDirectory() as folder, slurm_cluster(**cluster_options) as cluster:
+    cluster_of = slurm_cluster(nodes=nodes_for(count), settings=quiet)
+    with tempfile.TemporaryDirectory() as folder, cluster_of as cluster:
         place = Path(folder)
         place.chmod(0o755)
         (place / "shared").mkdir()

@@ -13,7 +13,6 @@
     └── EngineFault           an engine could not do what it was asked
         ├── (retryable or not, as the instance says)
         └── SlurmRefused      Slurm's answer is no
-            └── SlurmLacksJson    ... for it was built without JSON
 
 A refusal (no server fits, the queue is full) is not an error: it is a value, see
 ``wharfinger.model.decisions``.
@@ -90,7 +89,3 @@ class EngineFault(WharfingerError):
 
 class SlurmRefused(EngineFault):
     """Slurm answered, and its answer is no: the message says to what, and why."""
-
-
-class SlurmLacksJson(SlurmRefused):
-    """This Slurm was built without JSON; the same can be asked for as text."""

@@ -7,9 +7,14 @@ from pathlib import Path
 import pytest
 
 from wharfinger.engines.slurm.client.client import CommandClient, site_of
-from wharfinger.engines.slurm.client.commands import SlurmCommands, fault_of, first_line
+from wharfinger.engines.slurm.client.commands import (
+    SlurmCommands,
+    SlurmLacksJson,
+    fault_of,
+    first_line,
+)
 from wharfinger.engines.slurm.client.versions import check_version, read_version
-from wharfinger.errors import SlurmLacksJson, SlurmRefused, SlurmUnavailable
+from wharfinger.errors import SlurmRefused, SlurmUnavailable
 
 CONFIG = "SLURM_VERSION           = 22.05.8\nClusterName = c\nMinJobAge = 300 sec\n"
 

@@ -127,9 +127,6 @@ def test_a_slurm_without_json_is_asked_for_it_once(tmp_path: Path, caplog):
         (tmp_path / name).chmod(0o755)
     client = CommandClient({"PATH": f"{tmp_path}:/usr/bin:/bin"})
     first = client.jobs()
-    print(
-        (tmp_path / "squeue").read_text(), client._commands.run("squeue", "--format=abc:%A")[:200]
-    )
     assert {job.job_id: job for job in first} == jobs_of(read("jobs.text"))
     assert client.jobs() is first
     assert [node.name for node in client.nodes()] == [f"n{n}" for n in range(1, 7)]

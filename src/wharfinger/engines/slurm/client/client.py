@@ -23,7 +23,11 @@ from wharfinger.engines.slurm.client.base import (
     Site,
     SlurmJob,
 )
-from wharfinger.engines.slurm.client.commands import DEFAULT_TIMEOUT_SECONDS, SlurmCommands
+from wharfinger.engines.slurm.client.commands import (
+    DEFAULT_TIMEOUT_SECONDS,
+    SlurmCommands,
+    SlurmLacksJson,
+)
 from wharfinger.engines.slurm.client.hostlist import expand
 from wharfinger.engines.slurm.client.records import (
     Poll,
@@ -35,7 +39,7 @@ from wharfinger.engines.slurm.client.records import (
     node_of,
 )
 from wharfinger.engines.slurm.client.versions import check_version, nodes_command, read_version
-from wharfinger.errors import SlurmLacksJson, SlurmRefused, SlurmUnavailable
+from wharfinger.errors import SlurmRefused, SlurmUnavailable
 
 log = logging.getLogger(__name__)
 

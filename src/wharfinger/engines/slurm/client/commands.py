@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from wharfinger.errors import SlurmLacksJson, SlurmRefused, SlurmUnavailable
+from wharfinger.errors import SlurmRefused, SlurmUnavailable
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin"
@@ -50,6 +50,10 @@ _NO = (
     (r"unrecognized option|invalid option", "use Slurm 22.05 or newer"),
 )
 _NO_JSON = re.compile("serializer|data_parser|openapi|json plugin", re.IGNORECASE)
+
+
+class SlurmLacksJson(SlurmRefused):
+    """This Slurm was built without JSON; the same can be asked for as text."""
 
 
 def first_line(complaint: str) -> str:
