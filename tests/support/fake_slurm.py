@@ -251,6 +251,8 @@ class FakeSlurm:
         with self._lock:
             for job_id in job_ids:
                 job = self._jobs.get(job_id)
+                if job is not None and job.job.state == "CANCELLED":
+                    raise SlurmRefused("scontrol: Job/step already completing or completed")
                 if job is not None and job.job.held:
                     job.job = replace(job.job, held=False, state_reason="Resources")
                     if not self.held_back:
