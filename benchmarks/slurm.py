@@ -19,6 +19,7 @@ import json
 import os
 import shutil
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -35,6 +36,15 @@ from wharfinger.demo.slurm.settings import NodeSet
 from wharfinger.engines.slurm.client.client import jobs_poll, nodes_poll
 
 RECORDED = Path("tests/unit/engines/slurm/recorded")
+FROM_FOLDER = """
+import sys
+from wharfinger.engines.slurm.client import commands
+commands._PATH = {!r}
+sys.argv = ["wharfinger", *sys.argv[4:]]  # Behind: -c, the interpreter, -m, wharfinger.
+from wharfinger.__main__ import main
+sys.exit(main())
+"""
+"""A manager that finds Slurm's commands there and nowhere else."""
 COMMENT = "wharfinger: {target: {completionTime: 30m}, profile: {mode: none}}"
 SETTLED_SECONDS = 30.0
 """After the last start the manager looks in its own pace again."""
@@ -112,8 +122,8 @@ def polls(version: str, node_count: int, job_count: int, rounds: int) -> dict[st
 # --- the manager beside a large cluster ----------------------------------------------------------
 
 
-def pretend(directory: Path, version: str, node_count: int, job_count: int) -> dict[str, str]:
-    """Commands that print the answers of a cluster so large; the environment that finds them."""
+def pretend(directory: Path, version: str, node_count: int, job_count: int) -> Path:
+    """A folder of commands that print the answers of a cluster so large."""
     folder = directory / "bin"
     folder.mkdir(parents=True)
     for kind, count in (("jobs", job_count), ("nodes", node_count)):
@@ -131,7 +141,7 @@ def pretend(directory: Path, version: str, node_count: int, job_count: int) -> d
     for name, script in scripts.items():
         (folder / name).write_text(f"#!/bin/sh\ncd {folder}\n{script}\n")
         (folder / name).chmod(0o755)
-    return {"PATH": f"{folder}:{os.environ['PATH']}"}
+    return folder
 
 
 def peak_bytes(pid: int) -> int:
@@ -140,8 +150,12 @@ def peak_bytes(pid: int) -> int:
 
 
 @contextmanager
-def running(directory: Path, env: dict[str, str], *options: str) -> Iterator[LiveManager]:
-    live = LiveManager(directory / "state", "--engine", "slurm", *options, env=env)
+def running(
+    directory: Path, *options: str, env: dict[str, str] | None = None, commands: str = ""
+) -> Iterator[LiveManager]:
+    prefix = [sys.executable, "-c", FROM_FOLDER.format(commands)] if commands else []
+    options = ("--engine", "slurm", *options)
+    live = LiveManager(directory / "state", *options, env=env, prefix=prefix)
     live.start()
     try:
         yield live
@@ -152,8 +166,8 @@ def running(directory: Path, env: dict[str, str], *options: str) -> Iterator[Liv
 def beside(version: str, node_count: int, job_count: int, seconds: float) -> dict[str, Any]:
     """CPU share and memory of a manager of whose jobs none are its own."""
     with tempfile.TemporaryDirectory() as place:
-        env = pretend(Path(place), version, node_count, job_count)
-        with running(Path(place), env) as live:
+        folder = pretend(Path(place), version, node_count, job_count)
+        with running(Path(place), commands=f"{folder}:/usr/bin:/bin") as live:
             assert live.process is not None
             pid = live.process.pid
             share = percent({"manager": pid}, seconds)
@@ -232,7 +246,7 @@ def held(count: int, seconds: float) -> dict[str, Any]:
         options = ("--shared-dir", str(place / "shared"), "--policy", "least-loaded")
         found: dict[str, Any] = {"held": count, "plain": hand_in(cluster, count, place / "plain")}
         cluster.run("scancel", "--user=root")
-        with running(place, cluster.environment, *options) as live:
+        with running(place, *options, env=cluster.environment) as live:
             assert live.process is not None
             pid = live.process.pid
             before = cpu_seconds(pid)
@@ -269,7 +283,7 @@ def own(count: int, seconds: float) -> dict[str, Any]:
         place.chmod(0o755)
         (place / "shared").mkdir()
         options = ("--shared-dir", str(place / "shared"), "--policy", "least-loaded")
-        with running(place, cluster.environment, *options) as live:
+        with running(place, *options, env=cluster.environment) as live:
             assert live.process is not None
             pid = live.process.pid
             sleepers = (
@@ -311,7 +325,9 @@ def main() -> None:
     parts: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "polls": lambda: [polls(version, *size, chosen.rounds) for version in versions],
         "beside": lambda: [
-            beside(version, *counts, seconds) for version in versions for counts in (size, (6, 500))
+            beside(version, nodes, jobs, seconds)
+            for version in versions
+            for nodes, jobs in (size, (6, 500))
         ],
         "held": lambda: [held(chosen.held, seconds)],
         "own": lambda: [own(chosen.own, seconds)],

@@ -180,15 +180,21 @@ class SlurmCommands:
                 "(Debian: apt-get install slurm-client) or name their folder by PATH"
             )
         try:
-            return subprocess.run(
-                [program, *command[1:]],
-                input=stdin,
-                env={**self._environment, **settings},
-                capture_output=True,
-                timeout=timeout_seconds,
-                check=False,
-                cwd="/",
-            )
+            # By a pipe, the answer of a large cluster would be in memory twice.
+            with open(os.memfd_create(name), "w+b") as output:  # noqa: PTH123 - no path
+                done = subprocess.run(
+                    [program, *command[1:]],
+                    input=stdin,
+                    env={**self._environment, **settings},
+                    stdout=output,
+                    stderr=subprocess.PIPE,
+                    timeout=timeout_seconds,
+                    check=False,
+                    cwd="/",
+                )
+                output.seek(0)
+                done.stdout = output.read()
+                return done
         except subprocess.TimeoutExpired:
             raise SlurmUnavailable(
                 f"{name}: no answer within {timeout_seconds:g} s; see that slurmctld and "
