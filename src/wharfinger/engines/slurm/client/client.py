@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
 from wharfinger.engines.slurm.client import scalars, text
 from wharfinger.engines.slurm.client.accounting import (
@@ -84,24 +85,26 @@ class CommandClient:
         """Every node, by name. The very same object as the last call's if nothing changed."""
         command = nodes_command(self.site().version)
         if (answer := self._json(command)) is not None:
-            return self._nodes.fold(answer)
+            with answer:
+                return self._nodes.fold(answer)
         return self._nodes.take(text.nodes_of_text(self._commands.run(*text.NODES_COMMAND)))
 
     def jobs(self) -> Sequence[SlurmJob]:
         """Every job that the controller holds, by id. The same object if nothing changed."""
         self.site()  # refuses a version that is too old by name
         if (answer := self._json(["squeue", "--all", "--states=all", "--json"])) is not None:
-            return self._jobs.fold(answer)
+            with answer:
+                return self._jobs.fold(answer)
         mark = text.new_mark()
-        answer = self._commands.run(*text.jobs_command(mark))
+        told = self._commands.run(*text.jobs_command(mark))
         figures = self._commands.run(*text.FIGURES_COMMAND)
-        return self._jobs.take(text.jobs_of_text(answer, mark, figures))
+        return self._jobs.take(text.jobs_of_text(told, mark, figures))
 
-    def _json(self, command: Sequence[str]) -> bytes | None:
+    def _json(self, command: Sequence[str]) -> BinaryIO | None:
         """The answer; ``None`` = this Slurm has no JSON, as was found out by asking it once."""
         if self._has_json:
             try:
-                return self._commands.run(*command)
+                return self._commands.open_answer(*command)
             except SlurmLacksJson as error:
                 log.warning("%s; until then its text is read", error)
                 self._has_json = False

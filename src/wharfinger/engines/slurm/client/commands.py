@@ -9,6 +9,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import BinaryIO
 
 from wharfinger.errors import SlurmRefused, SlurmUnavailable
 
@@ -124,6 +126,17 @@ class SlurmCommands:
             raise fault_of(command[0], _decoded(done.stderr) or _decoded(done.stdout))
         return done.stdout
 
+    def open_answer(self, *command: str) -> BinaryIO:
+        """As ``run``, what it prints as a file, for an answer that is read in pieces."""
+        output = _file_in_memory(command[0])
+        with ExitStack() as closing:
+            closing.enter_context(output)
+            done = self._complete_into(output, command, b"", {})
+            if done.returncode != 0:
+                raise fault_of(command[0], _decoded(done.stderr) or _decoded(output.read()))
+            closing.pop_all()
+        return output
+
     def run_all(self, command: str, lines: Sequence[str]) -> None:
         """Several commands in one process, which reads them from its standard input.
 
@@ -171,6 +184,19 @@ class SlurmCommands:
         settings: Mapping[str, str],
         timeout_seconds: float | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
+        with _file_in_memory(command[0]) as output:
+            done = self._complete_into(output, command, stdin, settings, timeout_seconds)
+            done.stdout = output.read()
+            return done
+
+    def _complete_into(
+        self,
+        output: BinaryIO,
+        command: Sequence[str],
+        stdin: bytes,
+        settings: Mapping[str, str],
+        timeout_seconds: float | None = None,
+    ) -> subprocess.CompletedProcess[bytes]:
         name, path = command[0], self._environment["PATH"]
         timeout_seconds = min(self._timeout_seconds, timeout_seconds or self._timeout_seconds)
         program = shutil.which(name, path=path)
@@ -180,21 +206,16 @@ class SlurmCommands:
                 "(Debian: apt-get install slurm-client) or name their folder by PATH"
             )
         try:
-            # By a pipe, the answer of a large cluster would be in memory twice.
-            with open(os.memfd_create(name), "w+b") as output:  # noqa: PTH123 - no path
-                done = subprocess.run(
-                    [program, *command[1:]],
-                    input=stdin,
-                    env={**self._environment, **settings},
-                    stdout=output,
-                    stderr=subprocess.PIPE,
-                    timeout=timeout_seconds,
-                    check=False,
-                    cwd="/",
-                )
-                output.seek(0)
-                done.stdout = output.read()
-                return done
+            done = subprocess.run(
+                [program, *command[1:]],
+                input=stdin,
+                env={**self._environment, **settings},
+                stdout=output,
+                stderr=subprocess.PIPE,
+                timeout=timeout_seconds,
+                check=False,
+                cwd="/",
+            )
         except subprocess.TimeoutExpired:
             raise SlurmUnavailable(
                 f"{name}: no answer within {timeout_seconds:g} s; see that slurmctld and "
@@ -204,6 +225,13 @@ class SlurmCommands:
             # ValueError: a zero byte among the arguments.
             reason = error.strerror if isinstance(error, OSError) else error
             raise SlurmRefused(f"{name}: can't be run: {reason}") from error
+        output.seek(0)
+        return done
+
+
+def _file_in_memory(name: str) -> BinaryIO:
+    """For what a command prints: by a pipe, a large answer would be in memory twice."""
+    return open(os.memfd_create(name), "w+b")  # noqa: PTH123 - no path; the caller closes
 
 
 def _decoded(output: bytes) -> str:

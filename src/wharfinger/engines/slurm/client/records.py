@@ -5,9 +5,10 @@ name is left out; any other field may be missing, null or of another type.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, Generic, TypeVar
+from io import BytesIO
+from typing import Any, BinaryIO, Generic, TypeVar
 
 import msgspec
 
@@ -112,38 +113,80 @@ Raw = TypeVar("Raw", bound=RawJob | RawNode)
 Value = TypeVar("Value", bound=SlurmJob | Node)
 
 
-class _Jobs(msgspec.Struct):
-    jobs: list[RawJob]
+class _Rest(msgspec.Struct):
+    """What stands around the list."""
+
     errors: Any = None
 
 
-class _Nodes(msgspec.Struct):
-    nodes: list[RawNode]
-    errors: Any = None
-
-
-_JOBS, _NODES = msgspec.json.Decoder(_Jobs), msgspec.json.Decoder(_Nodes)
+_JOBS, _NODES = msgspec.json.Decoder(list[RawJob]), msgspec.json.Decoder(list[RawNode])
+_REST, _PARTS = msgspec.json.Decoder(_Rest), msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DAMAGED = (ValueError, RecursionError)
+_PIECE_BYTES = 4 << 20
+# As Slurm's serializer prints it; a line end within a text is escaped.
+_NEXT, _LIST_END = b"\n    },\n    {", b"\n  ]"
 
 
-def decode_jobs(answer: bytes) -> Iterable[RawJob]:
+def decode_jobs(answer: BinaryIO) -> Iterator[RawJob]:
     """The jobs of an answer; ``SlurmUnavailable`` where it is none."""
-    try:
-        whole = _JOBS.decode(answer)
-    except (msgspec.MsgspecError, *_DAMAGED):
-        return _decode_leniently(answer, "jobs", RawJob)
-    _check_errors(whole.errors)
-    return whole.jobs
+    return _decode(answer, "jobs", RawJob, _JOBS)
 
 
-def decode_nodes(answer: bytes) -> Iterable[RawNode]:
+def decode_nodes(answer: BinaryIO) -> Iterator[RawNode]:
     """The nodes of an answer; ``SlurmUnavailable`` where it is none."""
+    return _decode(answer, "nodes", RawNode, _NODES)
+
+
+def _decode(
+    answer: BinaryIO, key: str, kind: type[Raw], decoder: "msgspec.json.Decoder[list[Raw]]"
+) -> Iterator[Raw]:
     try:
-        whole = _NODES.decode(answer)
+        yield from _decode_in_pieces(answer, key, decoder)
     except (msgspec.MsgspecError, *_DAMAGED):
-        return _decode_leniently(answer, "nodes", RawNode)
-    _check_errors(whole.errors)
-    return whole.nodes
+        answer.seek(0)  # What was told already is told again.
+        yield from _decode_whole(answer.read(), key, kind, decoder)
+
+
+def _decode_whole(
+    answer: bytes, key: str, kind: type[Raw], decoder: "msgspec.json.Decoder[list[Raw]]"
+) -> list[Raw]:
+    """Of an answer that is well formed, but not in lines; else with leniency."""
+    try:
+        whole = _PARTS.decode(answer)
+        records = decoder.decode(whole[key])
+        errors = msgspec.json.decode(whole.get("errors", b"null"))
+    except (msgspec.MsgspecError, KeyError, *_DAMAGED):
+        return _decode_leniently(answer, key, kind)
+    _check_errors(errors)
+    return records
+
+
+def _decode_in_pieces(
+    answer: BinaryIO, key: str, decoder: "msgspec.json.Decoder[list[Raw]]"
+) -> Iterator[Raw]:
+    """The records of a list, a few megabytes at a time; ``ValueError`` where it looks otherwise.
+
+    The answer of a large cluster is a hundred megabytes.
+    """
+    begin, text = f'\n  "{key}": ['.encode(), b""
+    while (at := text.find(begin)) < 0:
+        text += _more(answer)
+    head, text = text[: at + len(begin)], text[at + len(begin) :]
+    while (end := text.find(_LIST_END)) < 0:
+        cut = text.rfind(_NEXT)
+        if cut >= 0:
+            yield from decoder.decode(b"[" + text[: cut + len(b"\n    }")] + b"]")
+            text = text[cut + len(b"\n    },") :]
+        text += _more(answer)
+    yield from decoder.decode(b"[" + text[:end] + b"]")
+    _check_errors(_REST.decode(head + text[end:] + answer.read()).errors)
+
+
+def _more(answer: BinaryIO) -> bytes:
+    more = answer.read(_PIECE_BYTES)
+    if not more:
+        raise ValueError("the list does not begin, or does not end")
+    return more
 
 
 def _check_errors(errors: Any) -> None:
@@ -290,26 +333,29 @@ class Poll(Generic[Raw, Value]):
 
     def __init__(
         self,
-        decode: Callable[[bytes], Iterable[Raw]],
+        decode: Callable[[BinaryIO], Iterable[Raw]],
         make: Callable[[Raw], Value | None],
         field: str,
     ) -> None:
         self._decode = decode
         self._make = make
         self._field = field
-        self._answer: tuple[int, int] | None = None
+        self._answer: tuple[int, ...] | None = None
         self._made: dict[Any, tuple[Raw, Value]] = {}
         self._values: tuple[Value, ...] = ()
 
-    def fold(self, answer: bytes) -> tuple[Value, ...]:
+    def fold(self, answer: BinaryIO | bytes) -> tuple[Value, ...]:
         """Every value, ordered by its key; the very same object if nothing changed.
 
         Raises ``SlurmUnavailable`` where the answer is none; then nothing was folded.
         """
+        if isinstance(answer, bytes):
+            answer = BytesIO(answer)
         # Keyed by the process's own secret: nobody can write two answers that look alike.
-        mark = (len(answer), hash(answer))
+        mark = tuple(map(hash, iter(lambda: answer.read(_PIECE_BYTES), b"")))
         if mark == self._answer:
             return self._values
+        answer.seek(0)
         values = self.take(self._decode(answer))
         self._answer = mark
         return values
