@@ -172,13 +172,13 @@ def _decode_in_pieces(
     while (at := text.find(begin)) < 0:
         text += _more(answer)
     head, text = text[: at + len(begin)], text[at + len(begin) :]
-    while (end := text.find(_LIST_END)) < 0:
-        cut = text.rfind(_NEXT)
-        if cut >= 0:
-            yield from decoder.decode(b"[" + text[: cut + len(b"\n    }")] + b"]")
+    # Behind the last record of a piece: to search all of it would take as long as to decode it.
+    while (end := text.find(_LIST_END, cut := max(0, text.rfind(_NEXT)))) < 0:
+        if cut:
+            yield from decoder.decode(b"".join((b"[", text[: cut + len(b"\n    }")], b"]")))
             text = text[cut + len(b"\n    },") :]
         text += _more(answer)
-    yield from decoder.decode(b"[" + text[:end] + b"]")
+    yield from decoder.decode(b"".join((b"[", text[:end], b"]")))
     _check_errors(_REST.decode(head + text[end:] + answer.read()).errors)
 
 
