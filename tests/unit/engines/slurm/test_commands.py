@@ -142,6 +142,9 @@ def test_arguments_go_through_no_shell_and_the_script_by_input(bin_dir: Path):
         lambda c: c.submit("#!/bin/sh\n", {"comment": "zero\0byte"}),
         lambda c: c.update(1, {"Name=x Comment": "y"}),
         lambda c: c.signal([1], "USR1 --full"),
+        lambda c: c.update_all({1: {"Comment": "two words"}}),
+        lambda c: c.update_all({1: {"ReqNodeList": "n1\nshutdown"}}),
+        lambda c: c.update_all({1: {"ReqNodeList": '"n1'}}),
     ],
 )
 def test_what_would_not_be_understood_as_it_is_meant_is_refused(bin_dir: Path, call):
