@@ -5,7 +5,8 @@
 # Sourced by scripts/test after lib.sh.
 
 TRIAL_PACKAGES=(redis-server redis-tools nginx-light memcached postgresql xz-utils ffmpeg)
-SLURM_PACKAGES=(munge slurm-wlm slurmdbd mariadb-server)
+SLURM_PACKAGES=(munge slurm-wlm)
+ACCOUNTING_PACKAGES=(slurmdbd mariadb-server)
 
 # Those of some packages that are not installed.
 missing_of() {

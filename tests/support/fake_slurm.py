@@ -8,9 +8,11 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from wharfinger.engines.slurm.client.base import (
     Accounting,
@@ -28,7 +30,7 @@ GIBIBYTE = 1 << 30
 def node(name: str, *, cpus: int = 4, memory_bytes: int = 8 * GIBIBYTE, **more: object) -> Node:
     """A node that is idle; its jobs are processes of this machine."""
     plain = Node(name, frozenset({"idle"}), "", cpus, 0, memory_bytes, 0, (), ("main",), "x86_64")
-    return replace(plain, **{"address": "127.0.0.1", **more})  # type: ignore[arg-type]
+    return replace(plain, **{"address": "127.0.0.1", **more})
 
 
 _LIVE = {"RUNNING", "PENDING"}
@@ -249,6 +251,8 @@ class FakeSlurm:
         with self._lock:
             for job_id in job_ids:
                 job = self._jobs.get(job_id)
+                if job is not None and job.job.state == "CANCELLED":
+                    raise SlurmRefused("scontrol: Job/step already completing or completed")
                 if job is not None and job.job.held:
                     job.job = replace(job.job, held=False, state_reason="Resources")
                     if not self.held_back:
@@ -279,6 +283,13 @@ class FakeSlurm:
                         job.job = replace(job.job, required_nodes=(value,) if value else ())
                     case "NumCPUs":
                         job.job = replace(job.job, cpus=int(value))
+
+    def update_all(self, changes: Mapping[int, Mapping[str, str]]) -> None:
+        self._called("update_all")
+        if self.forbids_updates or changes.keys() - self._jobs.keys():
+            raise SlurmRefused("scontrol: Access/permission denied")
+        for job_id, fields in changes.items():
+            self.update(job_id, fields)
 
     def hold(self, job_ids: Sequence[int]) -> None:
         self._called("hold")
@@ -323,6 +334,9 @@ class FakeSlurm:
     def script(self, job_id: int) -> str:
         self._called("script")
         return self._jobs[job_id].script
+
+    def scripts(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        return {job_id: self.script(job_id) for job_id in job_ids if job_id in self._jobs}
 
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
         self._called("usage")

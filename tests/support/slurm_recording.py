@@ -12,11 +12,13 @@ from typing import Any
 from wharfinger.demo.slurm.cluster import SlurmCluster
 from wharfinger.engines.slurm.client.accounting import sacct_command
 from wharfinger.engines.slurm.client.client import CommandClient
+from wharfinger.engines.slurm.client.text import FIGURES_COMMAND, NODES_COMMAND, jobs_command
 from wharfinger.engines.slurm.client.versions import nodes_command
 from wharfinger.errors import EngineFault
 
 HOSTILE_NAME = "two\nlines; $(reboot) `id` \x07 JobState=COMPLETED ExitCode=0:0"
 HOSTILE_COMMENT = 'wharfinger: {"target": "é☃"}\n\x1b[31m\\" \t</script>'
+MARK = "5b1f0c6e9a4d42d7a0c3e8f1"
 SETTINGS = {"SlurmdTimeout": "5", "JobAcctGatherParams": "OverMemoryKill", "Licenses": "solver:2"}
 
 
@@ -78,6 +80,9 @@ def record(cluster: SlurmCluster, directory: Path) -> None:
         "nodes.json": nodes_command(client.site().version),
         "config.txt": ["scontrol", "show", "config"],
         "partitions.txt": ["scontrol", "--all", "-o", "show", "partition"],
+        "jobs.text": jobs_command(MARK),
+        "jobs-figures.text": FIGURES_COMMAND,
+        "nodes.text": NODES_COMMAND,
         "sstat.txt": ["sstat", "--noheader", "--parsable2", "--noconvert", "--allsteps",
                       f"--jobs={jobs[6]},{jobs[0]}", "--format=JobID,AveCPU,NTasks,MaxRSS"],
     }  # fmt: skip

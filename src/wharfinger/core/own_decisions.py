@@ -23,6 +23,13 @@ def conflict(decision: Decision, servers_changed: int) -> Decision:
     return refused(proposal, ReasonCode.CONFLICT, message, would_change)
 
 
+def beyond_limits(decision: Decision, most: int) -> Decision:
+    """A proposal from outside that names more servers than the workload may have."""
+    message = f"more servers were proposed than it may be on, which is {most}"
+    mend = "a proposal on no more servers"
+    return refused(replace(decision, predicted=None), ReasonCode.NOT_SUPPORTED, message, mend)
+
+
 def behind_others(admission: str, ahead: int, queue: str) -> Decision:
     """So many are served before it, and the first of them waits for room."""
     return Decision(

@@ -395,20 +395,22 @@ class Core:
     def _commit(self, now: float, record: WorkloadRecord, event: ev.PlacementProposed) -> None:
         """Check a proposal, made on a snapshot, against the cluster as it is now.
 
-        If its servers have changed since, it lost a conflict and the decider is asked again.
-        Otherwise the proposal was wrong: asking again before something changes would not help.
+        If its servers have changed since, it lost a conflict and the decider is asked again. Else
+        the proposal was wrong: to ask again before something changes would not help.
         """
         if record.phase is not Phase.QUEUED or self._is_held(record):
             return
+        most = self._residents.most_servers(record)
         if not event.placements:
             self._hold(now, record, event.decision)
+        elif len(event.placements) > most:
+            self._hold(now, record, own.beyond_limits(event.decision, most))
         elif self._fits(record, event.placements):
             if self.recommends:
                 self._recommend(now, record, Place(event.placements, event.decision))
                 return
-            key = self._new_key(record)
-            placed = ev.WorkloadPlaced(record.name, key, event.placements, event.decision)
-            self._record(now, placed)
+            places, key = event.placements, self._new_key(record)
+            self._record(now, ev.WorkloadPlaced(record.name, key, places, event.decision))
         else:
             changed = self._changed_since(event)
             decision = own.conflict(event.decision, changed)

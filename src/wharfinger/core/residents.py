@@ -40,6 +40,10 @@ class ClusterResidents:
         """What the engine can do with a workload."""
         return self.state.capabilities.within(record.limits)
 
+    def most_servers(self, record: WorkloadRecord) -> int:
+        """On how many servers it may be, by its user, the engine and its limits."""
+        return min(record.workload.scale.max_servers, self.able(record).max_servers_per_workload)
+
     def view(self, workload: Workload | None = None) -> View:
         """The servers as columns of numbers; those that a workload may not go to accept none."""
         requires = () if workload is None else workload.requires

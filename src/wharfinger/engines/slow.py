@@ -57,6 +57,7 @@ class Operation:
         backoff: Between two tries.
         closes: What waits is still made when the calls are closed: it is short, and never asks the
             cluster.
+        yields: It is made when no other is due.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Operation:
     give_up_seconds: float | None = None
     backoff: Backoff = Backoff()
     closes: bool = False
+    yields: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -147,24 +149,29 @@ class CallQueue:
         The first that is due decides the operation; others of it join, in their order, unless an
         earlier call of their key waits.
         """
-        batch: list[Call] = []
+        taken = self._choose(now, yielding=False) or self._choose(now, yielding=True)
+        batch = [self._waiting.pop(number) for number in taken]
+        self._under_way.update(call.key for call in batch)
+        self._counted -= sum(not call.internal for call in batch)
+        return batch
+
+    def _choose(self, now: float, *, yielding: bool) -> list[int]:
+        first: Call | None = None
         taken: list[int] = []
         blocked = set(self._under_way)
         for number, call in self._waiting.items():
             if call.key in blocked:
                 continue
             blocked.add(call.key)
-            if call.due_at > now or (batch and not _joins(call, batch)):
+            if call.due_at > now or call.operation.yields != yielding:
                 continue
-            batch.append(call)
+            if first is not None and not _joins(call, first):
+                continue
+            first = first or call
             taken.append(number)
-            if call.alone or len(batch) >= call.operation.max_batch:
+            if call.alone or len(taken) >= call.operation.max_batch:
                 break
-        for number in taken:
-            del self._waiting[number]
-        self._under_way.update(call.key for call in batch)
-        self._counted -= sum(not call.internal for call in batch)
-        return batch
+        return taken
 
     def finish(
         self, batch: Sequence[Call], results: Sequence[Any] | WharfingerError, now: float
@@ -214,8 +221,8 @@ class CallQueue:
         self._waiting = {**back, **self._waiting}
 
 
-def _joins(call: Call, batch: Sequence[Call]) -> bool:
-    return call.operation is batch[0].operation and not call.alone
+def _joins(call: Call, first: Call) -> bool:
+    return call.operation is first.operation and not call.alone
 
 
 def _is_over(call: Call, now: float) -> bool:

@@ -1,4 +1,4 @@
-"""``spec.requires``: what a workload requires of servers' labels.
+"""``spec.requires``: what a workload requires of servers' labels; and such labels, in scenarios.
 
 A label has one value, a list of which it may have any, or either with ``!`` before each value: then
 it may have none of them. YAML takes a bare ``!`` for a tag, so that ``"!value"`` needs quotes.
@@ -100,4 +100,20 @@ def _written(requirement: Requirement) -> Json:
     return values[0] if len(values) == 1 else [*values]
 
 
+def _read_label(node: Node, directory: str) -> str:
+    value = _read_value(node, directory)
+    if value.startswith(NOT):
+        raise InvalidInput(f"{quoted(value)} excludes a value; write the one that it has")
+    return value
+
+
+LABELS = kinds.mapping(
+    "a value by label",
+    "{gpu: a100}",
+    _read_label,
+    {"additionalProperties": _VALUE, "maxProperties": 64},
+    keys=kinds.LABEL_KEYS,
+    key_mend=kinds.LABEL_MEND,
+    max_key=kinds.MAX_NAME,
+)
 REQUIRES = Kind(_MAPPING.says, _read, _write, _MAPPING.schema)

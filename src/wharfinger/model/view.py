@@ -74,7 +74,6 @@ class Capabilities:
         shares_cores: Residents of a server run on the same cores: no source beside neighbors
             reaches one workload alone.
         keeps_work: What is migrated goes on where it was; else it begins anew.
-        requeues: What it is asked to stop it can put back in line itself.
         evicts: It may take workloads off their servers, or off some of them, of itself.
         quota_period_seconds: The shortest period of its quotas of CPU time, in which a program that
             has used its quota up is stopped; 0 = it has none.
@@ -95,7 +94,6 @@ class Capabilities:
     clones: bool = False
     copies_running: bool = False
     shares_cores: bool = False
-    requeues: bool = False
     evicts: bool = False
     offers: bool = False
     annotates: bool = False

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -269,6 +270,23 @@ def test_a_decider_that_finds_no_room_is_asked_again_when_some_comes_free() -> N
     check_log(trial)
     assert len(trial.of(ev.PlacementDelegated)) <= 8
     assert "no-room" in trial.reasons("two")
+
+
+def test_a_proposal_of_more_servers_than_it_may_have_is_refused_with_the_reason() -> None:
+    def make(simulation: Simulation) -> Decider:
+        def decide(question: act.DecidePlacement, answer: Callable[[ev.Report], None]) -> None:
+            (first,) = (proposal := propose(question)).placements
+            both = tuple(replace(first, server=name) for name in question.snapshot.names)
+            answer(replace(proposal, placements=both, versions=(0, 0)))
+
+        return decide
+
+    trial = run([job("one")], servers=2, policy="delegating", deciders={DECIDER: make}, until=50.0)
+    check_log(trial)
+    record = trial.record("one")
+    assert (record.phase, record.deferral) == (Phase.QUEUED, "not-supported")
+    assert record.message == "more servers were proposed than it may be on, which is 1"
+    assert not trial.of(ev.PlacementConflicted)
 
 
 def test_without_a_decider_it_waits_and_says_why() -> None:

@@ -75,6 +75,18 @@ def test_a_job_from_hand_in_to_end(cluster: SlurmCluster, client: CommandClient)
     client.cancel([job_id, 4711])
 
 
+def test_many_are_read_and_changed_by_one_process(cluster: SlurmCluster, client: CommandClient):
+    scripts = {client.submit(f"#!/bin/sh\n# {n} é\ntrue\n", {"mem": "10M"}): n for n in range(3)}
+    told = client.scripts([*scripts, 4711])
+    assert told == {job_id: f"#!/bin/sh\n# {n} é\ntrue\n" for job_id, n in scripts.items()}
+    client.update_all({job: {"ReqNodeList": f"n{n + 1}"} for job, n in scripts.items()})
+    assert [job_of(client, job).required_nodes for job in scripts] == [("n1",), ("n2",), ("n3",)]
+    with pytest.raises(SlurmRefused, match="Invalid job id"):
+        client.update_all({job: {"ReqNodeList": "n4"} for job in (4711, *scripts)})
+    assert [job_of(client, job).required_nodes for job in scripts] == [("n4",)] * 3
+    client.cancel(list(scripts))
+
+
 def test_a_job_that_is_requeued_waits_for_a_release(cluster: SlurmCluster, client: CommandClient):
     job_id = client.submit(SLEEP, {"output": "/dev/null", "requeue": "", "nodelist": "n3"})
     client.release([job_id])

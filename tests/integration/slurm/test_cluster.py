@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.slurm import needs_slurm, slurm_cluster
+from tests.support.slurm import needs_slurm
 from wharfinger.demo.slurm.cluster import SlurmCluster
 from wharfinger.host.cgroups import find_hierarchies
 from wharfinger.host.processes import descendants, has_ended
@@ -118,17 +118,6 @@ def test_without_munge_nothing_is_answered(cluster: SlurmCluster):
         subprocess.run(["sinfo"], env=cluster.environment, timeout=1, check=False)
     cluster.munge.go_on()
     assert cluster.node_states()
-
-
-def test_accounting_knows_how_jobs_ended():
-    with slurm_cluster("slurmdbd") as cluster:
-        job = cluster.submit("exit 7", "--job-name", "seven")
-
-        def recorded() -> bool:
-            lines = cluster.run("sacct", "-n", "-P", "-X", "-j", str(job), "-o", "state,exitcode")
-            return lines.split() == ["FAILED|7:0"]
-
-        cluster.wait_until(recorded, "sacct has the job's end")
 
 
 def test_nothing_is_left_when_the_caller_is_killed(tmp_path: Path):

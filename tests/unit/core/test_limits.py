@@ -14,6 +14,7 @@ from wharfinger.core.seams.adaptation import Reallocate, Suspend
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.view import Capabilities, Resize, WorkloadLimits
+from wharfinger.model.workload import Scale
 
 WITHIN = Capabilities(resize=Resize.WITHIN_ALLOCATION)
 DECISION = Decision(Stage.ADAPTATION, "test", True, ReasonCode.OK, "because the test says so")
@@ -128,3 +129,13 @@ def test_a_new_start_grants_anew() -> None:
     running(cluster, "w")
     assert cluster.record("w").granted == cluster.record("w").placements
     assert cluster.record("w").granted[0].allocation.cpu_millicpus == 2000
+
+
+def test_how_many_servers_a_proposal_may_name() -> None:
+    cluster = made("feedback", 8, able=Capabilities(max_servers_per_workload=3))
+    start(cluster, replace(wants("w"), scale=Scale(max_servers=4)))
+    record, residents = cluster.record("w"), cluster.manager._residents
+    assert residents.most_servers(record) == 3
+    record.limits = WorkloadLimits(max_servers=2)
+    assert residents.most_servers(record) == 2
+    assert residents.most_servers(replace(record, workload=wants("w"))) == 1

@@ -101,6 +101,15 @@ def test_outcomes_of_single_arguments_may_be_errors() -> None:
     ]
 
 
+def test_what_yields_is_made_when_no_other_is_due() -> None:
+    queue, many, last = CallQueue(), _operation(max_batch=9), _operation("last", 9, yields=True)
+    for operation, key, delay in ((last, "a", 0.0), (many, "b", 0.0), (last, "c", 0.0)):
+        queue.ask(operation, key, None, 0.0, delay)
+    queue.ask(many, "d", None, 0.0, 5.0)
+    assert (_keys(queue), _keys(queue), _keys(queue)) == (["b"], ["a", "c"], [])
+    assert _keys(queue, 5.0) == ["d"]
+
+
 def test_what_is_delayed_waits_for_its_time_or_is_hastened() -> None:
     queue, operation = CallQueue(), _operation()
     queue.ask(operation, "a", None, 0.0, 5.0)

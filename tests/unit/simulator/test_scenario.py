@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.measured_tables import ISOLATED, PAIRS, write_tables
 from wharfinger.errors import InvalidInput
+from wharfinger.model.requirements import Requirement
 from wharfinger.model.workload import LatencyBound, ProfileMode, Scale, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern, Recorded
 from wharfinger.simulator.scenario.build import build, scale_to
@@ -67,6 +68,27 @@ def test_servers_are_named_by_platform_and_spread_over_zones():
     assert [server.name for server in setup.servers][4:] == ["small-5", "small-6", "big-1", "big-2"]
     assert [server.zone for server in setup.servers][5:] == ["", "zone-1", "zone-2"]
     assert setup.servers[-1].platform.cpu_millicpus == 16_000
+
+
+def test_what_is_required_of_labels_is_stated_and_targets_can_be_kept_there():
+    labelled = replace(BIG, platform="gpu", count=1, speed=0.25, labels={"gpu": "a100"})
+    needs = (Requirement("gpu", ("a100",)),)
+    scenario = of_class(
+        PopulationClass("picky", duration=constant(100.0), requires=needs),
+        PopulationClass("plain", duration=constant(100.0)),
+        servers=(BIG, labelled),
+        targets=Targets(TargetOf.BEST, Share(1.0, 1.0)),
+    )
+    setup = build(scenario, 1)
+    assert [server.labels for server in setup.servers] == [{}, {}, {"gpu": "a100"}]
+    of_best = {
+        job.workload.name.partition("-")[0]: job.workload.target.rate_per_second / job.work * 100
+        for job in setup.jobs
+    }
+    assert {job.workload.requires for job in setup.jobs} == {(), needs}
+    assert of_best == {"picky": pytest.approx(0.25), "plain": pytest.approx(1.0)}
+    with pytest.raises(InvalidInput, match=r"class picky: no server on which .* \(gpu=a100\)"):
+        build(replace(scenario, servers=(BIG,)), 1)
 
 
 def test_other_numbers_of_servers_and_workloads_keep_the_proportions():

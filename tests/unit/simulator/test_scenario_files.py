@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.measured_tables import write_tables
 from wharfinger.errors import InvalidInput, InvalidManifest
+from wharfinger.model.requirements import Requirement
 from wharfinger.model.workload import Adapt, LatencyBound, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals, Bursts, Pattern
 from wharfinger.simulator.scenario.distributions import Distribution, Shape
@@ -94,6 +95,17 @@ def test_a_whole_scenario_is_read():
     assert (scenario.training, scenario.until_seconds) == (0.5, 86_400.0)
     assert scenario.faults == Faults((Outage("big-1", 3600.0, 600.0),), mtbf_seconds=7 * 86_400.0)
     assert not scenario.engine.fractional_cpu
+
+
+def test_labels_of_servers_and_what_is_required_of_them():
+    servers = "  servers: [{platform: big, labels: {gpu: a100, site/disk: ssd}}, {platform: old}]\n"
+    scenario = read(servers + "  population: [{name: job, requires: {gpu: [h100, a100]}}]\n")
+    assert [group.labels for group in scenario.servers] == [{"gpu": "a100", "site/disk": "ssd"}, {}]
+    (job,) = scenario.population
+    assert job.requires == (Requirement("gpu", ("a100", "h100")),)
+    for labels in ('{gpu: "!a100"}', "{gpu: [a100]}", "{a b: x}", "gpu"):
+        (line,) = problems(f"  servers: [{{platform: big, labels: {labels}}}]\n" + JOB)
+        assert line.startswith("shop.yaml:5: spec.servers[0].labels")
 
 
 def test_the_least_scenario():

@@ -181,9 +181,15 @@ class SlurmJobs:
             "note start", self._note_start, _MANY, give_up_seconds=60.0, backoff=_AWAY, closes=True
         )
         self.forget_operation = Operation("forget", self._forget, _MANY, backoff=_AWAY, closes=True)
-        self.let_go_operation = Operation("let go", self._user_jobs.let_go, 1, backoff=_AWAY)
+        self.let_go_operation = Operation("let go", self._user_jobs.let_go, _MANY, backoff=_AWAY)
+        # Each comment takes a call of its own: starts come first.
         self.annotate_operation = Operation(
-            "annotate", self._user_jobs.annotate, _FEW, give_up_seconds=60.0, backoff=_AWAY
+            "annotate",
+            self._user_jobs.annotate,
+            _FEW,
+            give_up_seconds=60.0,
+            backoff=_AWAY,
+            yields=True,
         )
         self.look_operation = Operation("look", lambda _: [self.look()], 1, backoff=_AWAY)
 
@@ -533,9 +539,10 @@ class SlurmJobs:
             return Look(time.monotonic() - now, readings=self._readings(watched.starting))
         try:
             nodes = self._client.nodes()
-            jobs = self._own_jobs()
+            listed = self._client.jobs()
+            jobs = self._own_jobs(listed)
             usage = self._usage(jobs, now)
-            offers = self._user_jobs.offered(self._client.jobs())
+            offers = self._user_jobs.offered(listed)
         except WharfingerError as error:
             if error.retryable and not self._away:
                 log.warning("Slurm does not answer; what runs goes on: %s", error)
@@ -559,14 +566,14 @@ class SlurmJobs:
         readings = {key: self.read(key) for key in keys}
         return {key: reading for key, reading in readings.items() if reading is not None}
 
-    def _own_jobs(self) -> dict[str, SlurmJob]:
+    def _own_jobs(self, listed: Sequence[SlurmJob]) -> dict[str, SlurmJob]:
         """Ours by key. What waits and must not start is cancelled.
 
         It was handed in twice, under a key that is not known, or requeued after its end.
         """
         own: dict[str, SlurmJob] = {}
         strays: list[int] = []
-        for job in self._client.jobs():
+        for job in listed:
             if (key := self._user_jobs.keys.get(job.job_id)) is not None:
                 if (note := self._notes.get(key)) is not None and is_let_go(job, note):
                     own[key] = job

@@ -8,8 +8,11 @@ import hashlib
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+
+from msgspec import structs
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
@@ -18,7 +21,7 @@ from wharfinger.engines.slurm.comments import JobProgram, addressed, annotated, 
 from wharfinger.engines.slurm.script import mebibytes, whole_cpus
 from wharfinger.engines.slurm.servers import feature_label
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
-from wharfinger.errors import InvalidInput, SlurmRefused
+from wharfinger.errors import InvalidInput, SlurmRefused, WharfingerError
 from wharfinger.model.allocation import Placement
 from wharfinger.model.requirements import Requirement
 from wharfinger.model.view import Resize, WorkloadLimits
@@ -29,8 +32,8 @@ log = logging.getLogger(__name__)
 _LIMITS = WorkloadLimits(resize=Resize.NONE, suspend=False, max_servers=1)
 """Of a script that knows nothing of us."""
 _HANDLE = "job "
-MAX_READ = 32
-"""Scripts that one look reads, each by a call."""
+MAX_READ = 256
+"""Scripts that one look reads."""
 _FEATURE = re.compile(r"[A-Za-z0-9_.:=+-]+")
 
 
@@ -92,7 +95,7 @@ class UserJobs:
         than ``MAX_READ`` scripts. Raises ``SlurmUnavailable``.
         """
         read: dict[int, tuple[tuple[object, ...], ev.WorkloadOffered | None]] = {}
-        left = MAX_READ if self._began else sys.maxsize
+        unread: list[SlurmJob] = []
         listed = list(jobs)
         there = {job.job_id for job in listed}
         self._stated_cpus = {n: cpus for n, cpus in self._stated_cpus.items() if n in there}
@@ -101,29 +104,32 @@ class UserJobs:
             if not is_waiting or changed.job_id in self.keys or not addressed(changed.comment):
                 continue
             job = self._as_stated(changed)
-            known, stated = self._read.get(job.job_id), _statement(job)
-            if known is None or known[0] != stated:
-                left -= 1
-                if left >= 0:
-                    known = stated, self._offer_of(job)
+            known = self._read.get(job.job_id)
+            if known is None or known[0] != _statement(job):
+                unread.append(job)
             if known is not None:
-                read[job.job_id] = known
-        self._read, self._began, self.all_read = read, True, left >= 0
+                read[job.job_id] = known  # Until it is read again.
+        most = MAX_READ if self._began else sys.maxsize
+        scripts = self._client.scripts([job.job_id for job in unread[:most]]) if unread else {}
+        for job in unread[:most]:
+            read[job.job_id] = _statement(job), self._offer_of(job, scripts.get(job.job_id))
+        self._read, self._began, self.all_read = read, True, len(unread) <= most
         return {offer.handle: offer for _, offer in read.values() if offer is not None}
 
     def _as_stated(self, job: SlurmJob) -> SlurmJob:
         """A job as its user left it, where we have changed it and not yet given it back."""
         cpus = self._stated_cpus.get(job.job_id)
-        return job if cpus is None else replace(job, cpus=cpus, required_nodes=())
+        return job if cpus is None else structs.replace(job, cpus=cpus, required_nodes=())
 
-    def _offer_of(self, job: SlurmJob) -> ev.WorkloadOffered | None:
+    def _offer_of(self, job: SlurmJob, text: str | None) -> ev.WorkloadOffered | None:
         try:
-            return ev.WorkloadOffered(self._workload_of(job), f"{_HANDLE}{job.job_id}", _LIMITS)
+            workload = self._workload_of(job, text)
+            return ev.WorkloadOffered(workload, f"{_HANDLE}{job.job_id}", _LIMITS)
         except (InvalidInput, SlurmRefused) as error:
             self._say(job, f"not taken: {error}")
             return None
 
-    def _workload_of(self, job: SlurmJob) -> Workload:
+    def _workload_of(self, job: SlurmJob, text: str | None) -> Workload:
         if job.array_id is not None or job.array_tasks:
             raise InvalidInput("arrays are not placed; hand in single jobs")
         if job.node_count > 1:
@@ -137,7 +143,8 @@ class UserJobs:
         if job.reservation:
             raise InvalidInput(f"it states a reservation ({job.reservation[:60]}); leave that out")
         requires = _required_by(job.features)
-        text = self._client.script(job.job_id)
+        if text is None:
+            text = self._client.script(job.job_id)  # Or Slurm says why not.
         digest = hashlib.blake2s(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
         program = JobProgram(
             script=f"slurm-script-{digest}",
@@ -169,53 +176,82 @@ class UserJobs:
                 log.warning("job %d: its comment can't be written: %s", job.job_id, error)
             self._refused = True
 
-    def let_go(self, orders: Sequence[LetGoOrder]) -> Sequence[int]:
+    def let_go(self, orders: Sequence[LetGoOrder]) -> Sequence[int | WharfingerError]:
         """Place held jobs on their nodes; their release follows.
 
         ``InvalidInput``: it is not held any more, or Slurm does not let us change it.
         """
-        return [self._let_go(order) for order in orders]
+        notes = {order.key: self._notes.get(order.key) for order in orders}
+        anew = {o.key: o for o in orders if (note := notes[o.key]) is None or note.job_id is None}
+        refused = self._bind(anew) if anew else {}
+        results: list[int | WharfingerError] = []
+        for order in orders:
+            if (error := refused.get(order.key)) is not None:
+                results.append(error)
+                continue
+            job_id = _number(order)
+            self.keys[job_id] = order.key
+            self._release(order.key)
+            results.append(job_id)
+        return results
 
-    def _let_go(self, order: LetGoOrder) -> int:
-        note = self._notes.get(order.key)
-        job_id = int(order.handle.removeprefix(_HANDLE))
-        if note is None or note.job_id is None:
-            held = {j.job_id: j for j in self._client.jobs() if j.held and j.state == "PENDING"}
-            if job_id not in held:
-                raise InvalidInput(f"job {job_id} is not held any more: its user took it back")
-            note = self._bind(order, held[job_id])
-            self._notes.put({order.key: replace(note, job_id=job_id)})
-        self.keys[job_id] = order.key
-        self._release(order.key)
-        return job_id
+    def _bind(self, asked: Mapping[str, LetGoOrder]) -> dict[str, InvalidInput]:
+        """Place held jobs; what their users state is noted before they are changed.
 
-    def _bind(self, order: LetGoOrder, job: SlurmJob) -> StartNote:
-        """Place a held job; what its user states is noted before it is changed."""
-        allocation, was_changed = order.placement.allocation, job.job_id in self._stated_cpus
-        stated_cpus = self._as_stated(job).cpus
-        cpus = whole_cpus(allocation)
-        note = StartNote(
-            order.workload.name,
-            (order.placement,),
-            cpus,
-            mebibytes(allocation) << 20,
-            of_user=True,
-            user=job.user,
-            user_job_id=job.job_id,
-            user_cpus=stated_cpus,
-        )
-        self._notes.put({order.key: note})
-        self._stated_cpus[job.job_id] = stated_cpus
-        fields = {"ReqNodeList": order.placement.server}
-        if (given_cpus := min(cpus, stated_cpus)) != job.cpus:
-            fields["NumCPUs"] = str(given_cpus)
-        try:
-            self._client.update(job.job_id, fields)
-        except SlurmRefused as error:
-            if not was_changed:
-                del self._stated_cpus[job.job_id]
-            raise InvalidInput(str(error)) from error
-        return note
+        Returns why some are not, by the keys of their starts.
+        """
+        held = {j.job_id: j for j in self._client.jobs() if j.held and j.state == "PENDING"}
+        orders = {key: held[n] for key, order in asked.items() if (n := _number(order)) in held}
+        notes: dict[str, StartNote] = {}
+        changes: dict[int, dict[str, str]] = {}
+        were_changed = self._stated_cpus.keys() & {job.job_id for job in orders.values()}
+        for key, job in orders.items():
+            order = asked[key]
+            allocation = order.placement.allocation
+            cpus, stated_cpus = whole_cpus(allocation), self._as_stated(job).cpus
+            notes[key] = StartNote(
+                order.workload.name,
+                (order.placement,),
+                cpus,
+                mebibytes(allocation) << 20,
+                of_user=True,
+                user=job.user,
+                user_job_id=job.job_id,
+                user_cpus=stated_cpus,
+            )
+            changes[job.job_id] = {"ReqNodeList": order.placement.server}
+            if (given_cpus := min(cpus, stated_cpus)) != job.cpus:
+                changes[job.job_id]["NumCPUs"] = str(given_cpus)
+        self._notes.put(notes)
+        self._stated_cpus |= {note.user_job_id or 0: note.user_cpus for note in notes.values()}
+        errors = self._update(changes)
+        for job_id in errors.keys() - were_changed:
+            del self._stated_cpus[job_id]
+        bound = {key: job.job_id for key, job in orders.items() if job.job_id not in errors}
+        self._notes.put({key: replace(notes[key], job_id=job_id) for key, job_id in bound.items()})
+        return {
+            key: InvalidInput(
+                str(errors[orders[key].job_id])
+                if key in orders
+                else f"job {_number(order)} is not held any more: its user took it back"
+            )
+            for key, order in asked.items()
+            if key not in bound
+        }
+
+    def _update(self, changes: Mapping[int, Mapping[str, str]]) -> dict[int, SlurmRefused]:
+        """Change jobs; why Slurm refuses, by number."""
+        errors: dict[int, SlurmRefused] = {}
+        with suppress(SlurmRefused):
+            if len(changes) > 1:
+                self._client.update_all(changes)
+                return errors
+        for job_id, fields in changes.items():  # It is one of these.
+            try:
+                self._client.update(job_id, fields)
+            except SlurmRefused as error:
+                errors[job_id] = error
+        return errors
 
     def give_back(self, jobs: Iterable[SlurmJob]) -> None:
         """Let jobs that are held be again as their users left them."""
@@ -229,6 +265,10 @@ class UserJobs:
                 log.warning("job %d can't be left as it was: %s", job.job_id, error)
             else:
                 self._stated_cpus.pop(job.job_id, None)
+
+
+def _number(order: LetGoOrder) -> int:
+    return int(order.handle.removeprefix(_HANDLE))
 
 
 def _statement(job: SlurmJob) -> tuple[object, ...]:

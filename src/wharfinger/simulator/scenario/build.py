@@ -143,7 +143,7 @@ def _servers(world: World) -> Iterator[Server]:
             zone = f"zone-{(number - 1) % group.zones + 1}" if group.zones > 1 else ""
             name = f"{prefix}-{number:0{width}}"
             promised = round(cpu * cpu_promised), round(memory * memory_promised)
-            yield Server(name, platform, *promised, zone)
+            yield Server(name, platform, *promised, zone, labels=group.labels)
 
 
 def _listed_servers(scenario: Scenario) -> tuple[ServerGroup, ...]:

@@ -3,6 +3,7 @@
 ``scenario_files`` reads by ``SCENARIO``, and ``scripts/generate-manifest-docs`` describes it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
@@ -22,7 +23,9 @@ from wharfinger.manifest.kinds import (
     number,
     words,
 )
+from wharfinger.manifest.requires import LABELS, REQUIRES
 from wharfinger.manifest.sections import Section, fields_of, section
+from wharfinger.model.requirements import Requires
 from wharfinger.model.workload import Adapt, LatencyBound, Profile, Scale, WorkloadType
 from wharfinger.simulator.scenario.arrivals import Arrivals
 from wharfinger.simulator.scenario.distributions import Distribution, constant, distribution_fields
@@ -67,6 +70,9 @@ class ServerGroup:
     memory_bytes: Annotated[int, MEMORY("Of each.")] = 16 * _GIB
     speed: Annotated[float, NUMBER("Of work, without tables; 1 = as its duration says.")] = 1.0
     zones: Annotated[int, fields.SERVERS("Failure zones that they are in, in turn.")] = 1
+    labels: Annotated[
+        Mapping[str, str], LABELS("Of each, as a population's `requires` asks for them.")
+    ] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +177,9 @@ class PopulationClass:
             short=mapped(BOOLEAN, lambda stated: Expectation() if stated else None),
         ),
     ] = None
+    requires: Annotated[
+        Requires, REQUIRES("By their servers' labels; targets are of platforms that meet it.")
+    ] = ()
     states_memory: Annotated[
         bool, BOOLEAN("Users state the memory that they need; else it is by what is measured.")
     ] = True

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import ceil
 
+from wharfinger.errors import InvalidInput
+from wharfinger.model.requirements import are_met, in_words
 from wharfinger.model.workload import (
     Measure,
     Profile,
@@ -62,6 +64,8 @@ def _names(drafts: Sequence[Draft]) -> Iterator[str]:
 
 def _workload(world: World, draft: Draft, name: str) -> Workload:
     each, type_ = draft.of, draft.type
+    if each.requires:
+        _where_allowed(world, draft, world.rates_of(draft.application))
     # A service has a load generator, so that profiling runs can measure it.
     load_command = (APPLICATION, draft.application, "load") if draft.load else None
     reservation = _reservation(_needed(world, draft), draft.memory_bytes)
@@ -80,6 +84,7 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
         _measure(load_command=load_command),
         expected_seconds=draft.expected_seconds,
         adapt=each.adapt,
+        requires=each.requires,
     )
 
 
@@ -100,13 +105,29 @@ def _target(world: World, draft: Draft) -> Target | None:
 
 
 def _aimed_at(world: World, draft: Draft, targets: Targets) -> float:
-    rates = world.rates_of(draft.application)
+    everywhere = world.rates_of(draft.application)
+    rates = _where_allowed(world, draft, everywhere)
     platform, share = draft.goal
     rate = max(rates) if targets.of is TargetOf.BEST else _on_a_server(world, rates, platform)
     if draft.seconds:
-        rate *= draft.work / draft.seconds / max(rates)
+        rate *= draft.work / draft.seconds / max(everywhere)
     low, high = targets.share.low, targets.share.high
     return rate * (low + share * (high - low))
+
+
+def _where_allowed(world: World, draft: Draft, rates: Sequence[float]) -> Sequence[float]:
+    """Its rates, zero where it may not be placed; ``InvalidInput`` if that is everywhere."""
+    requires = draft.of.requires
+    if not requires:
+        return rates
+    pairs = zip(world.groups, rates, strict=True)
+    allowed = [rate if are_met(requires, group.labels) else 0.0 for group, rate in pairs]
+    if not any(allowed):
+        raise InvalidInput(
+            f"class {draft.of.name}: no server on which {draft.application!r} runs meets its "
+            f"requires ({in_words(requires)}); give spec.servers such labels"
+        )
+    return allowed
 
 
 def _on_a_server(world: World, rates: Sequence[float], draw: float) -> float:

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from wharfinger.engines.slurm.client.client import CommandClient, site_of
-from wharfinger.engines.slurm.client.commands import SlurmCommands, fault_of, first_line
+from wharfinger.engines.slurm.client.commands import (
+    SlurmCommands,
+    SlurmLacksJson,
+    fault_of,
+    first_line,
+)
 from wharfinger.engines.slurm.client.versions import check_version, read_version
 from wharfinger.errors import SlurmRefused, SlurmUnavailable
 
@@ -51,6 +56,7 @@ def client(directory: Path, timeout_seconds: float = 10.0) -> CommandClient:
         ("squeue: error: Incompatible versions of client and server code",
          SlurmRefused, "controller's version"),
         ("squeue: unrecognized option '--json'", SlurmRefused, "22.05"),
+        ("squeue: fatal: JSON plugin load failure: Plugin not found", SlurmLacksJson, "json-c"),
         ("scontrol: error: whatever this is", SlurmRefused, "whatever this is"),
         ("", SlurmRefused, "without a word"),
     ],
@@ -136,6 +142,9 @@ def test_arguments_go_through_no_shell_and_the_script_by_input(bin_dir: Path):
         lambda c: c.submit("#!/bin/sh\n", {"comment": "zero\0byte"}),
         lambda c: c.update(1, {"Name=x Comment": "y"}),
         lambda c: c.signal([1], "USR1 --full"),
+        lambda c: c.update_all({1: {"Comment": "two words"}}),
+        lambda c: c.update_all({1: {"ReqNodeList": "n1\nshutdown"}}),
+        lambda c: c.update_all({1: {"ReqNodeList": '"n1'}}),
     ],
 )
 def test_what_would_not_be_understood_as_it_is_meant_is_refused(bin_dir: Path, call):

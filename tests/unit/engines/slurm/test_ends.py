@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from wharfinger.core import events as ev
 from wharfinger.engines.slurm.client.accounting import ends_of_sacct
@@ -47,7 +48,7 @@ STOPPED = {"code": None, "signal": 15, "stop_requested": True}
     ],
 )
 def test_by_its_own_record(record: dict, state: str, asked: bool, told: str) -> None:
-    end = end_of_run("k", _reading(**record), replace(JOB, state=state), stop_asked=asked)
+    end = end_of_run("k", _reading(**record), structs.replace(JOB, state=state), stop_asked=asked)
     if isinstance(end, ev.WorkloadEvicted):
         assert end.reason.startswith(f"{told}: ")
         return
@@ -57,7 +58,7 @@ def test_by_its_own_record(record: dict, state: str, asked: bool, told: str) -> 
 
 
 def test_one_that_was_put_back_in_line_after_it_was_killed_was_evicted() -> None:
-    job = replace(JOB, state="PENDING", nodes=(), restarts=1)
+    job = structs.replace(JOB, state="PENDING", nodes=(), restarts=1)
     end = end_of_run("k", _reading(None, 15), job, stop_asked=False)
     assert isinstance(end, ev.WorkloadEvicted)
     finished = end_of_run("k", _reading(0), job, stop_asked=False)
@@ -75,13 +76,13 @@ def test_one_that_was_put_back_in_line_after_it_was_killed_was_evicted() -> None
         (JobEnd(7, "TIMEOUT", 0, 15), None, False, "time-limit -15"),
         (JobEnd(7, "TIMEOUT", 0, None), None, False, "time-limit -15"),
         (JobEnd(7, "DEADLINE", 0, None), None, False, "time-limit -15"),
-        (None, replace(JOB, state="TIMEOUT", exit_code=0), False, "time-limit -15"),
+        (None, structs.replace(JOB, state="TIMEOUT", exit_code=0), False, "time-limit -15"),
         (JobEnd(7, "OUT_OF_MEMORY", 0, 9), None, False, "out-of-memory -9"),
         (JobEnd(7, "NODE_FAIL", None, None), None, False, "evicted node-failure"),
         (JobEnd(7, "PREEMPTED", 0, 15), None, False, "evicted preempted"),
         (JobEnd(7, "NODE_FAIL", None, None), None, True, "vanished"),
-        (None, replace(JOB, state="FAILED", exit_code=4), False, "exited 4"),
-        (None, replace(JOB, state="COMPLETED"), False, "vanished"),
+        (None, structs.replace(JOB, state="FAILED", exit_code=4), False, "exited 4"),
+        (None, structs.replace(JOB, state="COMPLETED"), False, "vanished"),
         (None, None, False, "vanished"),
     ],
 )
@@ -117,17 +118,35 @@ NOTHING = RunReading(RunRecord(Claim.NONE, None, None, None))
     ("reading", "job", "asked", "retryable", "told"),
     [
         (NOTHING, None, False, True, "Slurm lost its job"),
-        (NOTHING, replace(JOB, state="FAILED", exit_code=75), False, True, "does not see the sha"),
+        (
+            NOTHING,
+            structs.replace(JOB, state="FAILED", exit_code=75),
+            False,
+            True,
+            "does not see the sha",
+        ),
         (
             replace(NOTHING, fault="exec: no such file"),
-            replace(JOB, state="FAILED", exit_code=1),
+            structs.replace(JOB, state="FAILED", exit_code=1),
             False,
             True,
             "n1: exec: no such file",
         ),
-        (NOTHING, replace(JOB, state="CANCELLED", nodes=()), False, False, "cancelled at Slurm"),
-        (NOTHING, replace(JOB, state="CANCELLED"), True, False, "stopped before it started"),
-        (NOTHING, replace(JOB, state="BOOT_FAIL"), False, True, "Slurm says BOOT_FAIL"),
+        (
+            NOTHING,
+            structs.replace(JOB, state="CANCELLED", nodes=()),
+            False,
+            False,
+            "cancelled at Slurm",
+        ),
+        (
+            NOTHING,
+            structs.replace(JOB, state="CANCELLED"),
+            True,
+            False,
+            "stopped before it started",
+        ),
+        (NOTHING, structs.replace(JOB, state="BOOT_FAIL"), False, True, "Slurm says BOOT_FAIL"),
     ],
 )
 def test_why_nothing_was_started(

@@ -197,7 +197,7 @@ def test_asking_takes_no_time_of_the_manager(trial: EngineTrial):
 
 
 def test_what_listens_on_a_node_is_asked_there(slurm: FakeSlurm, tmp_path: Path):
-    slurm.nodes_by_name = {"n1": replace(node("n1"), address="127.0.0.3")}
+    slurm.nodes_by_name = {"n1": node("n1", address="127.0.0.3")}
     with _trial(slurm, tmp_path) as trial:
         probe = Probe(port=9, every_seconds=0.2)
         _measured(trial, "sleep 600", LINES, ready=probe)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.slurm_recording import HOSTILE_COMMENT, HOSTILE_NAME
+from wharfinger.engines.slurm.client import records
 from wharfinger.engines.slurm.client.accounting import ends_of_jobcomp, ends_of_sacct
 from wharfinger.engines.slurm.client.base import Accounting, Node, SlurmJob
 from wharfinger.engines.slurm.client.client import (
@@ -196,6 +197,27 @@ def test_what_did_not_change_is_kept_and_what_is_gone_goes(version: str):
     assert all(second[job_id] is first[job_id] for job_id in second if job_id != changed)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("size", [1, 100, 5000])
+@pytest.mark.parametrize("kind", ["jobs", "nodes"])
+def test_in_pieces_it_is_the_same(
+    version: str, size: int, kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    answer, make = read(version, f"{kind}.json"), jobs_poll if kind == "jobs" else nodes_poll
+    whole = json.loads(answer)
+    if size == 1:  # Byte by byte takes time.
+        whole[kind] = whole[kind][:1]
+        answer = json.dumps(whole, indent=2).encode()
+    told = make().fold(json.dumps(whole).encode())  # Not as Slurm prints it: read as a whole.
+    monkeypatch.setattr(records, "_PIECE_BYTES", size)
+    monkeypatch.delattr(records, "_decode_leniently")
+    poll = make()
+    values = poll.fold(answer)
+    assert values == told
+    assert values
+    assert poll.fold(answer) is values
+
+
 def test_an_answer_that_is_none_changes_nothing():
     poll, answer = jobs_poll(), read("22.05", "jobs.json")
     first = poll.fold(answer)
@@ -219,9 +241,10 @@ def test_an_answer_with_errors_is_no_empty_cluster(kind: str, errors: Any):
     """As 22.05 prints it, with status 0, where the controller is away."""
     poll = jobs_poll() if kind == "jobs" else nodes_poll()
     first = poll.fold(read("22.05", f"{kind}.json"))
-    for records in ([], [5]):
+    for told in ([], [5]):
         with pytest.raises(SlurmUnavailable, match="answers with an error"):
-            poll.fold(json.dumps({kind: records, "errors": errors}).encode())
+            answer = {kind: told, "errors": errors}
+            poll.fold(json.dumps(answer, indent=2).encode())
     assert poll.fold(read("22.05", f"{kind}.json")) is first
 
 
@@ -267,13 +290,13 @@ def damaged(record: Any, data: st.DataObject) -> Any:
 @given(data=st.data())
 def test_damaged_answers_never_raise_anything_else(kind: str, data: st.DataObject):
     whole = json.loads(read(data.draw(st.sampled_from(VERSIONS)), f"{kind}.json"))
-    records = data.draw(st.lists(st.sampled_from(whole[kind]), max_size=4))
-    whole[kind] = [damaged(copy.deepcopy(record), data) for record in records]
+    some = data.draw(st.lists(st.sampled_from(whole[kind]), max_size=4))
+    whole[kind] = [damaged(copy.deepcopy(record), data) for record in some]
     if data.draw(st.integers(0, 20)) == 0:
         whole = data.draw(ODD)
     poll = jobs_poll() if kind == "jobs" else nodes_poll()
     try:
-        values = poll.fold(json.dumps(whole).encode())
+        values = poll.fold(json.dumps(whole, indent=data.draw(st.sampled_from([None, 2]))).encode())
     except SlurmUnavailable:
         return
     for value in values:

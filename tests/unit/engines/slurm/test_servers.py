@@ -1,8 +1,7 @@
 """Nodes as servers: sizes, platforms, what others hold, and what keeps work away."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec import structs
 
 from tests.support.fake_slurm import GIBIBYTE, node
 from wharfinger.engines.slurm.client.base import Node
@@ -77,7 +76,7 @@ def test_platforms_are_named_by_features_or_by_size() -> None:
         "x86-64-16cpu",
     ]
     assert platforms["n4"].memory_bytes == 8 * GIBIBYTE
-    large = replace(nodes[2], name="n6", memory_bytes=64 * GIBIBYTE)
+    large = structs.replace(nodes[2], name="n6", memory_bytes=64 * GIBIBYTE)
     names = {name: p.name for name, p in platforms_of([*nodes, large], []).items()}
     assert names["n3"] == "x86-64-4cpu-8gib"
     assert names["n6"] == "x86-64-4cpu-64gib"

@@ -1,11 +1,15 @@
 """Slurm by its own commands: the ``SlurmClient`` of every site."""
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import BinaryIO
 
-from wharfinger.engines.slurm.client import scalars
+from wharfinger.engines.slurm.client import scalars, text
 from wharfinger.engines.slurm.client.accounting import (
     end_of_job,
     ends_of_sacct,
@@ -20,7 +24,11 @@ from wharfinger.engines.slurm.client.base import (
     Site,
     SlurmJob,
 )
-from wharfinger.engines.slurm.client.commands import DEFAULT_TIMEOUT_SECONDS, SlurmCommands
+from wharfinger.engines.slurm.client.commands import (
+    DEFAULT_TIMEOUT_SECONDS,
+    SlurmCommands,
+    SlurmLacksJson,
+)
 from wharfinger.engines.slurm.client.hostlist import expand
 from wharfinger.engines.slurm.client.records import (
     Poll,
@@ -34,12 +42,15 @@ from wharfinger.engines.slurm.client.records import (
 from wharfinger.engines.slurm.client.versions import check_version, nodes_command, read_version
 from wharfinger.errors import SlurmRefused, SlurmUnavailable
 
+log = logging.getLogger(__name__)
+
 MAX_IDS = 1000
 """Job ids in one call; a command line has room for more, a user's patience has not."""
 _SIGNAL_TIMEOUT_SECONDS = 5.0
 _USAGE_TIMEOUT_SECONDS = 5.0  # It asks every node, and a look waits for it.
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 _FIELD = re.compile(r"[A-Za-z]+")
+_UNFIT = re.compile(r"[^!-~]|[\"'\\\\]")
 _SIGNAL = re.compile(r"[A-Z0-9]+")
 
 
@@ -59,6 +70,7 @@ class CommandClient:
     ) -> None:
         self._commands = SlurmCommands(environment, timeout_seconds)
         self._site: Site | None = None
+        self._has_json = True
         self._jobs = jobs_poll()
         self._nodes = nodes_poll()
 
@@ -71,12 +83,32 @@ class CommandClient:
 
     def nodes(self) -> Sequence[Node]:
         """Every node, by name. The very same object as the last call's if nothing changed."""
-        return self._nodes.fold(self._commands.run(*nodes_command(self.site().version)))
+        command = nodes_command(self.site().version)
+        if (answer := self._json(command)) is not None:
+            with answer:
+                return self._nodes.fold(answer)
+        return self._nodes.take(text.nodes_of_text(self._commands.run(*text.NODES_COMMAND)))
 
     def jobs(self) -> Sequence[SlurmJob]:
         """Every job that the controller holds, by id. The same object if nothing changed."""
         self.site()  # refuses a version that is too old by name
-        return self._jobs.fold(self._commands.run("squeue", "--all", "--states=all", "--json"))
+        if (answer := self._json(["squeue", "--all", "--states=all", "--json"])) is not None:
+            with answer:
+                return self._jobs.fold(answer)
+        mark = text.new_mark()
+        told = self._commands.run(*text.jobs_command(mark))
+        figures = self._commands.run(*text.FIGURES_COMMAND)
+        return self._jobs.take(text.jobs_of_text(told, mark, figures))
+
+    def _json(self, command: Sequence[str]) -> BinaryIO | None:
+        """The answer; ``None`` = this Slurm has no JSON, as was found out by asking it once."""
+        if self._has_json:
+            try:
+                return self._commands.open_answer(*command)
+            except SlurmLacksJson as error:
+                log.warning("%s; until then its text is read", error)
+                self._has_json = False
+        return None
 
     def partitions(self) -> Sequence[Partition]:
         """Every partition, by name."""
@@ -121,11 +153,16 @@ class CommandClient:
 
     def update(self, job_id: int, fields: Mapping[str, str]) -> None:
         """Change fields of a job, by ``scontrol``'s names."""
-        for name in fields:
-            if not _FIELD.fullmatch(name):
-                raise SlurmRefused(f"scontrol: {name!r} is no field of a job")
-        words = [f"{name}={value}" for name, value in fields.items()]
-        self._commands.run("scontrol", "update", f"JobId={job_id}", *words)
+        self._commands.run("scontrol", "update", f"JobId={job_id}", *_assignments(fields))
+
+    def update_all(self, changes: Mapping[int, Mapping[str, str]]) -> None:
+        """As ``update``, of several jobs by id, whose values have no blanks and no quotes."""
+        words = {job_id: _assignments(fields) for job_id, fields in changes.items()}
+        if unfit := [word for each in words.values() for word in each if _UNFIT.search(word)]:
+            raise SlurmRefused(f"scontrol: {unfit[0]!r} can't stand among other updates")
+        self._commands.run_all(
+            "scontrol", [" ".join(("update", f"JobId={n}", *each)) for n, each in words.items()]
+        )
 
     def release(self, job_ids: Sequence[int]) -> None:
         """Let held jobs start."""
@@ -168,6 +205,19 @@ class CommandClient:
         answer = self._commands.run("scontrol", "write", "batch_script", str(job_id), "-")
         return answer.decode("utf-8", "surrogateescape")
 
+    def scripts(self, job_ids: Sequence[int]) -> Mapping[int, str]:
+        """The batch scripts of those of the jobs of which Slurm gives it."""
+        with TemporaryDirectory(prefix="wharfinger-scripts-") as folder:
+            files = {job_id: Path(folder) / str(job_id) for job_id in job_ids}
+            with suppress(SlurmRefused):  # Of one that is gone; the others are there.
+                lines = [f"write batch_script {n} {file}" for n, file in files.items()]
+                self._commands.run_all("scontrol", lines)
+            return {
+                job_id: file.read_bytes().decode("utf-8", "surrogateescape")
+                for job_id, file in files.items()
+                if file.exists()
+            }
+
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
         """CPU seconds and peak memory in bytes so far, of those running jobs that are measured."""
         used: dict[int, tuple[float, int]] = {}
@@ -200,6 +250,13 @@ def nodes_poll() -> Poll[RawNode, Node]:
 
 def _in_parts(job_ids: Sequence[int]) -> Iterator[Sequence[int]]:
     return (job_ids[at : at + MAX_IDS] for at in range(0, len(job_ids), MAX_IDS))
+
+
+def _assignments(fields: Mapping[str, str]) -> list[str]:
+    for name in fields:
+        if not _FIELD.fullmatch(name):
+            raise SlurmRefused(f"scontrol: {name!r} is no field of a job")
+    return [f"{name}={value}" for name, value in fields.items()]
 
 
 def _options(options: Mapping[str, str]) -> Iterator[str]:

@@ -9,6 +9,8 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import BinaryIO
 
 from wharfinger.errors import SlurmRefused, SlurmUnavailable
 
@@ -48,8 +50,12 @@ _NO = (
         "name the file by SLURM_CONF",
     ),
     (r"unrecognized option|invalid option", "use Slurm 22.05 or newer"),
-    (r"serializer|plugin", "install Slurm's JSON serializer (json-c) and data_parser or openapi"),
 )
+_NO_JSON = re.compile("serializer|data_parser|openapi|json plugin", re.IGNORECASE)
+
+
+class SlurmLacksJson(SlurmRefused):
+    """This Slurm was built without JSON; the same can be asked for as text."""
 
 
 def first_line(complaint: str) -> str:
@@ -72,6 +78,9 @@ def fault_of(command: str, complaint: str) -> SlurmUnavailable | SlurmRefused:
     for pattern, mend in _AWAY:
         if re.search(pattern, complaint, re.IGNORECASE):
             return SlurmUnavailable(f"{command}: {said}; {mend}")
+    if _NO_JSON.search(complaint):
+        mend = "install Slurm's JSON serializer (json-c) and data_parser or openapi"
+        return SlurmLacksJson(f"{command}: {said}; {mend}")
     for pattern, mend in _NO:
         if re.search(pattern, complaint, re.IGNORECASE):
             return SlurmRefused(f"{command}: {said}; {mend}")
@@ -117,6 +126,27 @@ class SlurmCommands:
             raise fault_of(command[0], _decoded(done.stderr) or _decoded(done.stdout))
         return done.stdout
 
+    def open_answer(self, *command: str) -> BinaryIO:
+        """As ``run``, what it prints as a file, for an answer that is read in pieces."""
+        output = _file_in_memory(command[0])
+        with ExitStack() as closing:
+            closing.enter_context(output)
+            done = self._complete_into(output, command, b"", {})
+            if done.returncode != 0:
+                raise fault_of(command[0], _decoded(done.stderr) or _decoded(output.read()))
+            closing.pop_all()
+        return output
+
+    def run_all(self, command: str, lines: Sequence[str]) -> None:
+        """Several commands in one process, which reads them from its standard input.
+
+        Raises as ``run`` does if it complains of any; the others were carried out. The lines hold
+        nothing that a user wrote.
+        """
+        done = self._complete((command,), "".join(f"{line}\n" for line in lines).encode(), {})
+        if done.returncode != 0 or done.stderr.strip():
+            raise fault_of(command, _decoded(done.stderr))
+
     def run_for_those_left(self, *command: str, timeout_seconds: float | None = None) -> None:
         """Run a command about jobs of which some may have ended: that is no failure.
 
@@ -154,6 +184,19 @@ class SlurmCommands:
         settings: Mapping[str, str],
         timeout_seconds: float | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
+        with _file_in_memory(command[0]) as output:
+            done = self._complete_into(output, command, stdin, settings, timeout_seconds)
+            done.stdout = output.read()
+            return done
+
+    def _complete_into(
+        self,
+        output: BinaryIO,
+        command: Sequence[str],
+        stdin: bytes,
+        settings: Mapping[str, str],
+        timeout_seconds: float | None = None,
+    ) -> subprocess.CompletedProcess[bytes]:
         name, path = command[0], self._environment["PATH"]
         timeout_seconds = min(self._timeout_seconds, timeout_seconds or self._timeout_seconds)
         program = shutil.which(name, path=path)
@@ -163,11 +206,12 @@ class SlurmCommands:
                 "(Debian: apt-get install slurm-client) or name their folder by PATH"
             )
         try:
-            return subprocess.run(
+            done = subprocess.run(
                 [program, *command[1:]],
                 input=stdin,
                 env={**self._environment, **settings},
-                capture_output=True,
+                stdout=output,
+                stderr=subprocess.PIPE,
                 timeout=timeout_seconds,
                 check=False,
                 cwd="/",
@@ -181,6 +225,13 @@ class SlurmCommands:
             # ValueError: a zero byte among the arguments.
             reason = error.strerror if isinstance(error, OSError) else error
             raise SlurmRefused(f"{name}: can't be run: {reason}") from error
+        output.seek(0)
+        return done
+
+
+def _file_in_memory(name: str) -> BinaryIO:
+    """For what a command prints: by a pipe, a large answer would be in memory twice."""
+    return open(os.memfd_create(name), "w+b")  # noqa: PTH123 - no path; the caller closes
 
 
 def _decoded(output: bytes) -> str:

@@ -5,8 +5,10 @@ name is left out; any other field may be missing, null or of another type.
 """
 
 import json
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from io import BytesIO
+from typing import Any, BinaryIO, Generic, TypeVar
 
 import msgspec
 
@@ -111,38 +113,80 @@ Raw = TypeVar("Raw", bound=RawJob | RawNode)
 Value = TypeVar("Value", bound=SlurmJob | Node)
 
 
-class _Jobs(msgspec.Struct):
-    jobs: list[RawJob]
+class _Rest(msgspec.Struct):
+    """What stands around the list."""
+
     errors: Any = None
 
 
-class _Nodes(msgspec.Struct):
-    nodes: list[RawNode]
-    errors: Any = None
-
-
-_JOBS, _NODES = msgspec.json.Decoder(_Jobs), msgspec.json.Decoder(_Nodes)
+_JOBS, _NODES = msgspec.json.Decoder(list[RawJob]), msgspec.json.Decoder(list[RawNode])
+_REST, _PARTS = msgspec.json.Decoder(_Rest), msgspec.json.Decoder(dict[str, msgspec.Raw])
 _DAMAGED = (ValueError, RecursionError)
+_PIECE_BYTES = 4 << 20
+# As Slurm's serializer prints it; a line end within a text is escaped.
+_NEXT, _LIST_END = b"\n    },\n    {", b"\n  ]"
 
 
-def decode_jobs(answer: bytes) -> Iterable[RawJob]:
+def decode_jobs(answer: BinaryIO) -> Iterator[RawJob]:
     """The jobs of an answer; ``SlurmUnavailable`` where it is none."""
-    try:
-        whole = _JOBS.decode(answer)
-    except (msgspec.MsgspecError, *_DAMAGED):
-        return _decode_leniently(answer, "jobs", RawJob)
-    _check_errors(whole.errors)
-    return whole.jobs
+    return _decode(answer, "jobs", RawJob, _JOBS)
 
 
-def decode_nodes(answer: bytes) -> Iterable[RawNode]:
+def decode_nodes(answer: BinaryIO) -> Iterator[RawNode]:
     """The nodes of an answer; ``SlurmUnavailable`` where it is none."""
+    return _decode(answer, "nodes", RawNode, _NODES)
+
+
+def _decode(
+    answer: BinaryIO, key: str, kind: type[Raw], decoder: "msgspec.json.Decoder[list[Raw]]"
+) -> Iterator[Raw]:
     try:
-        whole = _NODES.decode(answer)
+        yield from _decode_in_pieces(answer, key, decoder)
     except (msgspec.MsgspecError, *_DAMAGED):
-        return _decode_leniently(answer, "nodes", RawNode)
-    _check_errors(whole.errors)
-    return whole.nodes
+        answer.seek(0)  # What was told already is told again.
+        yield from _decode_whole(answer.read(), key, kind, decoder)
+
+
+def _decode_whole(
+    answer: bytes, key: str, kind: type[Raw], decoder: "msgspec.json.Decoder[list[Raw]]"
+) -> list[Raw]:
+    """Of an answer that is well formed, but not in lines; else with leniency."""
+    try:
+        whole = _PARTS.decode(answer)
+        records = decoder.decode(whole[key])
+        errors = msgspec.json.decode(whole.get("errors", b"null"))
+    except (msgspec.MsgspecError, KeyError, *_DAMAGED):
+        return _decode_leniently(answer, key, kind)
+    _check_errors(errors)
+    return records
+
+
+def _decode_in_pieces(
+    answer: BinaryIO, key: str, decoder: "msgspec.json.Decoder[list[Raw]]"
+) -> Iterator[Raw]:
+    """The records of a list, a few megabytes at a time; ``ValueError`` where it looks otherwise.
+
+    The answer of a large cluster is a hundred megabytes.
+    """
+    begin, text = f'\n  "{key}": ['.encode(), b""
+    while (at := text.find(begin)) < 0:
+        text += _more(answer)
+    head, text = text[: at + len(begin)], text[at + len(begin) :]
+    # Behind the last record of a piece: to search all of it would take as long as to decode it.
+    while (end := text.find(_LIST_END, cut := max(0, text.rfind(_NEXT)))) < 0:
+        if cut:
+            yield from decoder.decode(b"".join((b"[", text[: cut + len(b"\n    }")], b"]")))
+            text = text[cut + len(b"\n    },") :]
+        text += _more(answer)
+    yield from decoder.decode(b"".join((b"[", text[:end], b"]")))
+    _check_errors(_REST.decode(head + text[end:] + answer.read()).errors)
+
+
+def _more(answer: BinaryIO) -> bytes:
+    more = answer.read(_PIECE_BYTES)
+    if not more:
+        raise ValueError("the list does not begin, or does not end")
+    return more
 
 
 def _check_errors(errors: Any) -> None:
@@ -186,13 +230,13 @@ def job_of(raw: RawJob) -> SlurmJob | None:
     job_id = scalars.number(raw.job_id)
     if not job_id:
         return None
-    state, flags = _state(raw.job_state)
+    state, flags = _state(tuple(states_of(raw.job_state)))
     text, number = scalars.text, scalars.number
     reason, priority = text(raw.state_reason), number(raw.priority)
     array_id = number(raw.array_job_id) or None
     node_count, cpus = max(1, number(raw.node_count) or 1), max(1, number(raw.cpus) or 1)
-    code, signal = scalars.exit_status(raw.exit_code)
     ended = state not in {"PENDING", "RUNNING", "SUSPENDED"}
+    code, signal = scalars.exit_status(raw.exit_code) if ended else (None, None)
     limit = number(raw.time_limit)
     return SlurmJob(
         job_id=job_id,
@@ -224,13 +268,13 @@ def job_of(raw: RawJob) -> SlurmJob | None:
         end_time=scalars.time(raw.end_time) if ended else None,
         time_limit_seconds=None if limit is None else limit * 60.0,
         restarts=number(raw.restart_cnt) or 0,
-        exit_code=code if ended else None,
-        signal=signal if ended else None,
+        exit_code=code,
+        signal=signal,
     )
 
 
-def _state(value: Any) -> tuple[str, frozenset[str]]:
-    words = states_of(value)
+@lru_cache(maxsize=512)
+def _state(words: tuple[str, ...]) -> tuple[str, frozenset[str]]:
     base = next((word for word in words if word in BASE_STATES), "")
     flags = frozenset(scalars.text(word) for word in words if word != base)
     if not base:
@@ -289,29 +333,38 @@ class Poll(Generic[Raw, Value]):
 
     def __init__(
         self,
-        decode: Callable[[bytes], Iterable[Raw]],
+        decode: Callable[[BinaryIO], Iterable[Raw]],
         make: Callable[[Raw], Value | None],
         field: str,
     ) -> None:
         self._decode = decode
         self._make = make
         self._field = field
-        self._answer: tuple[int, int] | None = None
+        self._answer: tuple[int, ...] | None = None
         self._made: dict[Any, tuple[Raw, Value]] = {}
         self._values: tuple[Value, ...] = ()
 
-    def fold(self, answer: bytes) -> tuple[Value, ...]:
+    def fold(self, answer: BinaryIO | bytes) -> tuple[Value, ...]:
         """Every value, ordered by its key; the very same object if nothing changed.
 
         Raises ``SlurmUnavailable`` where the answer is none; then nothing was folded.
         """
+        if isinstance(answer, bytes):
+            answer = BytesIO(answer)
         # Keyed by the process's own secret: nobody can write two answers that look alike.
-        mark = (len(answer), hash(answer))
+        mark = tuple(map(hash, iter(lambda: answer.read(_PIECE_BYTES), b"")))
         if mark == self._answer:
             return self._values
+        answer.seek(0)
+        values = self.take(self._decode(answer))
+        self._answer = mark
+        return values
+
+    def take(self, records: Iterable[Raw]) -> tuple[Value, ...]:
+        """As ``fold``, of what is decoded already."""
         former = self._made
         made: dict[Any, tuple[Raw, Value]] = {}
-        for raw in self._decode(answer):
+        for raw in records:
             key = getattr(raw, self._field)
             before = former.get(key) if type(key) in {int, str} else None
             value = before[1] if before and before[0] == raw else self._make(raw)
@@ -322,5 +375,5 @@ class Poll(Generic[Raw, Value]):
             new is not old for new, old in zip(values, self._values, strict=True)
         ):
             self._values = values
-        self._answer, self._made = mark, made
+        self._answer, self._made = None, made
         return self._values

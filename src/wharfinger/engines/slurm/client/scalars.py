@@ -7,6 +7,7 @@ range is ``None``, empty, or the default that is given.
 import datetime
 import math
 import re
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -64,12 +65,12 @@ def number(value: Any) -> int | None:
         if value.get("set") is False or value.get("infinite") is True:
             return None
         value = value.get("number")
-    written = type(value) is str and len(value) < 20 and value.isascii() and value.isdigit()
-    if written or (type(value) is float and math.isfinite(value)):
+    if type(value) is not int:
+        written = type(value) is str and len(value) < 20 and value.isascii() and value.isdigit()
+        if not written and not (type(value) is float and math.isfinite(value)):
+            return None
         value = int(value)
-    if type(value) is not int or not 0 <= value < _MAX_NUMBER or value in _NO_VALUES:
-        return None
-    return value
+    return value if 0 <= value < _MAX_NUMBER and value not in _NO_VALUES else None
 
 
 def time(value: Any) -> float | None:
@@ -95,8 +96,11 @@ def size(value: Any) -> int | None:
 
 def tracked(value: Any, name: str) -> int | None:
     """One resource of a text as ``"cpu=1,mem=1G,node=1"``."""
-    if type(value) is not str:
-        return None
+    return _tracked(value, name) if type(value) is str and value else None
+
+
+@lru_cache(maxsize=1024)
+def _tracked(value: str, name: str) -> int | None:
     for part in value.split(","):
         key, _, amount = part.partition("=")
         if key == name:
