@@ -184,8 +184,13 @@ def options_of(
     partition: str,
     settings: SlurmSettings,
     home: Path | None,
+    predicted_limit_seconds: float | None = None,
 ) -> Mapping[str, str]:
-    """What ``sbatch`` is told, by its long names."""
+    """What ``sbatch`` is told, by its long names.
+
+    ``predicted_limit_seconds`` is its time limit where the workload states none; ``None`` = the
+    partition's.
+    """
     options = {
         **settings.sbatch,
         "job-name": _NAME.sub("_", workload.name)[:64],
@@ -207,4 +212,6 @@ def options_of(
     if limit is not None:
         seconds = limit + workload.run.stop_grace_seconds + _ENDING_SECONDS
         options["time"] = str(ceil(seconds / 60))
+    elif predicted_limit_seconds is not None:
+        options["time"] = str(max(1, int(predicted_limit_seconds // 60)))
     return options
