@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from wharfinger.engines.slurm.client.base import (
     Site,
     SlurmJob,
 )
+from wharfinger.engines.slurm.user_arrays import tasks_of
 from wharfinger.errors import EngineFault, SlurmRefused
 
 GIBIBYTE = 1 << 30
@@ -33,6 +35,29 @@ def node(name: str, *, cpus: int = 4, memory_bytes: int = 8 * GIBIBYTE, **more: 
     return replace(plain, **{"address": "127.0.0.1", **more})
 
 
+_SRUN = """#!/bin/sh
+nodes= beside=
+while :; do
+    case $1 in
+        --nodelist=*) nodes=${1#--nodelist=};;
+        --overlap) beside=1;;
+        --*) ;;
+        *) break;;
+    esac
+    shift
+done
+exec 3<&0
+pids= status=0
+trap 'for pid in $pids; do kill -9 -$pid; done; exit 143' TERM
+for node in $(echo $nodes | tr , ' '); do
+    SLURMD_NODENAME=$node setsid "$@" <&3 &
+    pids="$pids $!"
+    [ "$beside" ] || echo $! >$FAKE_STEPS.$node
+done
+for pid in $pids; do wait $pid || status=$?; done
+exit $status
+"""
+"""What Slurm starts on each node of a step, here on this machine."""
 _LIVE = {"RUNNING", "PENDING"}
 
 
@@ -69,6 +94,7 @@ class FakeSlurm:
     forbids_updates: bool = False
     accounting: Accounting = Accounting.SLURMDBD
     version: tuple[int, int] = (22, 5)
+    max_time_seconds: float | None = None
     before: Callable[[str], None] = lambda name: None
     calls: list[str] = field(default_factory=list)
     _jobs: dict[int, _Job] = field(default_factory=dict)
@@ -105,6 +131,8 @@ class FakeSlurm:
             number = self._next()
             job = SlurmJob(number, "script", "bob", "main", "PENDING", comment=comment, held=True)
             job = replace(job, memory_bytes=64 << 20, **more)
+            if job.array_tasks:
+                job = replace(job, array_id=number)
             self._jobs[number] = _Job(job, script, {})
             return number
 
@@ -113,10 +141,39 @@ class FakeSlurm:
         with self._lock:
             job = self._jobs[job_id]
             if job.process is not None and kill:
+                self._kill_steps(job_id)
                 os.killpg(job.process.pid, signal.SIGKILL)
                 job.process.wait()
                 job.process = None
             job.job = replace(job.job, state=state, exit_code=0, signal=None)
+
+    def _commands(self) -> Path:
+        commands = self.directory / "commands"
+        commands.mkdir(exist_ok=True)
+        if not (commands / "srun").exists():
+            (commands / "srun").write_text(_SRUN)
+            (commands / "srun").chmod(0o700)
+        return commands
+
+    def _steps(self, job_id: int) -> Path:
+        return self.directory / f"steps.{job_id}"
+
+    def _kill_steps(self, job_id: int, node: str = "*") -> None:
+        for file in self.directory.glob(f"steps.{job_id}.{node}"):
+            with suppress(ProcessLookupError):
+                os.killpg(int(file.read_text()), signal.SIGKILL)
+            file.unlink()
+
+    def lose(self, job_id: int, node: str) -> None:
+        """A job is no more on this node of its several; without its last it has failed."""
+        with self._lock:
+            job = self._jobs[job_id]
+            left = tuple(name for name in job.job.nodes if name != node)
+            if not left:
+                self.end(job_id, "NODE_FAIL")
+                return
+            self._kill_steps(job_id, node)
+            job.job = replace(job.job, nodes=left, node_count=len(left))
 
     def requeue_behind(self, job_id: int) -> None:
         """Requeue a job as an administrator does."""
@@ -136,6 +193,7 @@ class FakeSlurm:
             if accounted:
                 self._forgotten[job_id] = _end_of(job.job)
             if job.process is not None:
+                self._kill_steps(job_id)
                 os.killpg(job.process.pid, signal.SIGKILL)
                 job.process.wait()
 
@@ -143,6 +201,10 @@ class FakeSlurm:
         """Run a job that was held back, without a look at whether it is held."""
         with self._lock:
             self._run(self._jobs[job_id])
+
+    def options_of(self, job_id: int) -> Mapping[str, str]:
+        """With which a job was submitted."""
+        return self._jobs[job_id].options
 
     def own(self) -> dict[str, list[SlurmJob]]:
         """Jobs of any engine by the key in their comment."""
@@ -172,6 +234,7 @@ class FakeSlurm:
                 tuple(n.name for n in self.nodes_by_name.values() if name in n.partitions),
                 name == "main",
                 accepts=True,
+                max_time_seconds=self.max_time_seconds,
             )
             for name in names
         ]
@@ -185,7 +248,7 @@ class FakeSlurm:
             found.append(
                 replace(
                     known,
-                    cpus_allocated=sum(job.cpus for job in here),
+                    cpus_allocated=sum(job.cpus // len(job.nodes) for job in here),
                     memory_allocated_bytes=sum(job.memory_bytes or 0 for job in here),
                 )
             )
@@ -223,7 +286,8 @@ class FakeSlurm:
 
     def submit(self, script: str, options: Mapping[str, str]) -> int:
         self._called("submit")
-        if options["nodelist"] not in self.nodes_by_name:
+        nodes = tuple(options["nodelist"].split(","))
+        if not set(nodes) <= set(self.nodes_by_name):
             raise EngineFault("sbatch: Invalid node name specified")
         with self._lock:
             number = self._next()
@@ -236,8 +300,9 @@ class FakeSlurm:
                 "JobHeldUser",
                 comment=options["comment"],
                 held=True,
-                required_nodes=(options["nodelist"],),
-                cpus=int(options["cpus-per-task"]),
+                required_nodes=nodes,
+                node_count=len(nodes),
+                cpus=int(options["cpus-per-task"]) * len(nodes),
                 memory_bytes=int(options["mem"].removesuffix("M")) << 20,
             )
             self._jobs[number] = _Job(job, script, options)
@@ -261,26 +326,38 @@ class FakeSlurm:
     def _run(self, job: _Job) -> None:
         path = self.directory / f"script.{job.job.job_id}"
         path.write_text(job.script)
+        commands = self._commands()
+        steps = self._steps(job.job.job_id)
+        environment = {
+            **os.environ,
+            "PATH": f"{commands}:{os.environ['PATH']}",
+            "FAKE_STEPS": str(steps),
+            "SLURMD_NODENAME": (*job.job.required_nodes, "anywhere")[0],
+        }
         output = Path(job.options.get("output", "/dev/null")).open("wb")  # noqa: SIM115
         with output:
             job.process = subprocess.Popen(
                 ["/bin/sh", path], stdout=output, stderr=output, stdin=subprocess.DEVNULL,
-                start_new_session=True, cwd="/",
+                start_new_session=True, cwd="/", env=environment,
             )  # fmt: skip
         job.job = replace(job.job, state="RUNNING", nodes=job.job.required_nodes, start_time=1.0)
+        if job.job.task is not None:
+            job.job = replace(job.job, task_id=job.job.task, array_tasks="")
 
-    def update(self, job_id: int, fields: Mapping[str, str]) -> None:
+    def update(self, job_id: int, fields: Mapping[str, str], task: int | None = None) -> None:
         self._called("update")
         if self.forbids_updates:
             raise SlurmRefused("scontrol: Access/permission denied")
         with self._lock:
-            job = self._jobs[job_id]
+            job = self._jobs[job_id] if task is None else self._split(job_id, task)
             for name, value in fields.items():
                 match name:
                     case "Comment":
                         job.job = replace(job.job, comment=value)
                     case "ReqNodeList":
-                        job.job = replace(job.job, required_nodes=(value,) if value else ())
+                        job.job = replace(
+                            job.job, required_nodes=tuple(value.split(",")) if value else ()
+                        )
                     case "NumCPUs":
                         job.job = replace(job.job, cpus=int(value))
 
@@ -290,6 +367,20 @@ class FakeSlurm:
             raise SlurmRefused("scontrol: Access/permission denied")
         for job_id, fields in changes.items():
             self.update(job_id, fields)
+
+    def _split(self, array: int, task: int) -> _Job:
+        """Make a task that waits in its array a job of its own; the last keeps its number."""
+        whole = self._jobs[array]
+        tasks, _, limit = whole.job.array_tasks.partition("%")
+        left = [t for t in tasks_of(tasks) if t != task]
+        whole_range = left[-1] - left[0] + 1 == len(left) > 1
+        listed = f"{left[0]}-{left[-1]}" if whole_range else ",".join(map(str, left))
+        number = self._next()
+        alone = replace(whole.job, job_id=number, task_id=task, array_tasks="")
+        self._jobs[number] = _Job(alone, whole.script, whole.options)
+        text = f"{listed}%{limit}" if limit else listed
+        whole.job = replace(whole.job, array_tasks=text)
+        return self._jobs[number]
 
     def hold(self, job_ids: Sequence[int]) -> None:
         self._called("hold")
@@ -337,6 +428,9 @@ class FakeSlurm:
 
     def scripts(self, job_ids: Sequence[int]) -> Mapping[int, str]:
         return {job_id: self.script(job_id) for job_id in job_ids if job_id in self._jobs}
+
+    def srun(self) -> tuple[str, Mapping[str, str]]:
+        return str(self._commands() / "srun"), {}
 
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
         self._called("usage")

@@ -33,6 +33,7 @@ from wharfinger.core.followups import same_array
 from wharfinger.core.lifecycle import Phase, Trigger
 from wharfinger.core.load_history import LoadHistory
 from wharfinger.core.memory_needs import see_kill, see_peak
+from wharfinger.core.retries import replace_later
 from wharfinger.core.reviews import AFTER_CHANGE
 from wharfinger.core.state import (
     AdjustmentKind,
@@ -296,11 +297,10 @@ def _allocation_planned(cluster: ClusterState, time: float, event: ev.Allocation
     goes_on(record)
     before = {placement.server for placement in record.placements}
     joining = sum(placement.server not in before for placement in event.placements)
-    # What it does not replace of what was lost is asked for again when there may be room.
-    unreplaced = record.lost[joining:]
+    lost = record.lost
     cluster.want_resize(record, wanted=False)
-    if unreplaced:
-        record.lost = unreplaced
+    record.lost, record.replacing = lost, min(joining, len(lost))
+    if lost[joining:]:  # What is not replaced is asked for again when there may be room.
         cluster.want_resize(record, wanted=True)
     # Measurements so far were under the old allocation.
     track_again(record, time)
@@ -460,6 +460,11 @@ def _resize_answered(
     resized = isinstance(event, ev.AllocationResized)
     cluster.residency.settle(record, event.placements if resized else record.placements)
     cluster.move(time, record, Trigger.SETTLE)
+    replacing, record.replacing = record.replacing, 0
+    if resized:
+        record.lost, record.resizes_failed = record.lost[replacing:], 0
+    elif replacing:
+        replace_later(cluster, record, time)
     if isinstance(event, ev.ResizeFailed):
         record.reason, record.message = "resize-failed", event.reason
         keep_adjustment(cluster, time, record, AdjustmentKind.UNCHANGED, record)

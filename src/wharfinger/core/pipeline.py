@@ -30,6 +30,7 @@ from wharfinger.core.queues import BlockedHead, entry_of
 from wharfinger.core.remedies import event_of
 from wharfinger.core.residency import is_stoppable, may_take
 from wharfinger.core.residents import ClusterResidents
+from wharfinger.core.retries import want_due
 from wharfinger.core.reviews import due_reviews, verdict_on
 from wharfinger.core.seams import verdicts
 from wharfinger.core.seams.adaptation import Remedy
@@ -171,8 +172,7 @@ class Core:
             cluster.residency.stale_at(now),
             self.policy.adaptation.wake_at(now, self._residents),
         ]
-        if (review := cluster.reviews.first()) is not None:
-            due.append(review[0])
+        due += [first[0] for at in (cluster.reviews, cluster.retries) if (first := at.first())]
         due.append(cluster.followups.wake_at())
         if self.state.not_acquired:
             due.extend(self._ordering.not_acquired(now).values())
@@ -301,6 +301,7 @@ class Core:
             self._arrive(now)
             self._take_reserved(now)
         self._eligibility.follow_up(now)
+        want_due(cluster, now)
         if cluster.reviews.heap:
             self._review(now)
         if cluster.undecided:

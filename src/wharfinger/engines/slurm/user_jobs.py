@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import ceil
 
 from msgspec import structs
 
@@ -18,20 +19,26 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.slurm.client.base import SlurmClient, SlurmJob
 from wharfinger.engines.slurm.comments import JobProgram, addressed, annotated, workload_of
-from wharfinger.engines.slurm.script import mebibytes, whole_cpus
+from wharfinger.engines.slurm.script import whole_cpus
 from wharfinger.engines.slurm.servers import feature_label
-from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
+from wharfinger.engines.slurm.start_notes import StartNote, StartNotes, note_of
+from wharfinger.engines.slurm.user_arrays import (
+    handle_of,
+    has_task,
+    is_array,
+    offers_of,
+    read_handle,
+    tasks_of,
+)
 from wharfinger.errors import InvalidInput, SlurmRefused, WharfingerError
 from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.requirements import Requirement
 from wharfinger.model.view import Resize, WorkloadLimits
 from wharfinger.model.workload import Workload
 
 log = logging.getLogger(__name__)
 
-_LIMITS = WorkloadLimits(resize=Resize.NONE, suspend=False, max_servers=1)
-"""Of a script that knows nothing of us."""
-_HANDLE = "job "
 MAX_READ = 256
 """Scripts that one look reads."""
 _FEATURE = re.compile(r"[A-Za-z0-9_.:=+-]+")
@@ -44,7 +51,7 @@ class LetGoOrder:
     key: str
     handle: str
     workload: Workload
-    placement: Placement
+    placements: tuple[Placement, ...]
 
 
 class UserJobs:
@@ -73,6 +80,8 @@ class UserJobs:
         self._partitions = partitions
         self._release = release
         self._read: dict[int, tuple[tuple[object, ...], ev.WorkloadOffered | None]] = {}
+        # What is decided of tasks that wait, whose comments are all one.
+        self._texts: dict[str, str] = {}
         self._refused = False
         self.all_read = False
         self._began = False
@@ -97,7 +106,7 @@ class UserJobs:
         read: dict[int, tuple[tuple[object, ...], ev.WorkloadOffered | None]] = {}
         unread: list[SlurmJob] = []
         listed = list(jobs)
-        there = {job.job_id for job in listed}
+        there = {job.job_id for job in listed} | {job.array_id for job in listed}
         self._stated_cpus = {n: cpus for n, cpus in self._stated_cpus.items() if n in there}
         for changed in listed:
             is_waiting = changed.state.upper() == "PENDING" and changed.held
@@ -114,26 +123,29 @@ class UserJobs:
         for job in unread[:most]:
             read[job.job_id] = _statement(job), self._offer_of(job, scripts.get(job.job_id))
         self._read, self._began, self.all_read = read, True, len(unread) <= most
-        return {offer.handle: offer for _, offer in read.values() if offer is not None}
+        waiting = {job.job_id: job for job in listed}
+        return {
+            offer.handle: offer
+            for number, (_, template) in read.items()
+            if template is not None
+            for offer in offers_of(template, waiting[number])
+        }
 
     def _as_stated(self, job: SlurmJob) -> SlurmJob:
         """A job as its user left it, where we have changed it and not yet given it back."""
-        cpus = self._stated_cpus.get(job.job_id)
+        cpus = self._stated_cpus.get(job.job_id, self._stated_cpus.get(job.array_id or 0))
         return job if cpus is None else structs.replace(job, cpus=cpus, required_nodes=())
 
     def _offer_of(self, job: SlurmJob, text: str | None) -> ev.WorkloadOffered | None:
         try:
-            workload = self._workload_of(job, text)
-            return ev.WorkloadOffered(workload, f"{_HANDLE}{job.job_id}", _LIMITS)
+            # Of a script that knows nothing of us.
+            limits = WorkloadLimits(Resize.NONE, suspend=False, max_servers=job.node_count)
+            return ev.WorkloadOffered(self._workload_of(job, text), handle_of(job), limits)
         except (InvalidInput, SlurmRefused) as error:
             self._say(job, f"not taken: {error}")
             return None
 
     def _workload_of(self, job: SlurmJob, text: str | None) -> Workload:
-        if job.array_id is not None or job.array_tasks:
-            raise InvalidInput("arrays are not placed; hand in single jobs")
-        if job.node_count > 1:
-            raise InvalidInput(f"{job.node_count} nodes; only jobs of one node are placed")
         if job.partition not in self._partitions:
             used = ", ".join(self._partitions)
             raise InvalidInput(f"partition {job.partition!r} is not placed; use {used}")
@@ -149,8 +161,9 @@ class UserJobs:
         program = JobProgram(
             script=f"slurm-script-{digest}",
             working_directory="/",
-            cpus=job.cpus,
+            cpus=ceil(job.cpus / job.node_count),
             memory_bytes=job.memory_bytes,
+            nodes=job.node_count,
             time_limit_seconds=job.time_limit_seconds,
         )
         workload = workload_of(f"slurm-{job.job_id}", job.comment, program)
@@ -159,9 +172,23 @@ class UserJobs:
     def annotate(self, asked: Sequence[act.AnnotateWorkload]) -> Sequence[None]:
         """Write into comments what is decided; nothing where there is no such job."""
         texts = {annotation.handle: annotation.text for annotation in asked}
-        for job in self._client.jobs():
-            text = texts.get(f"{_HANDLE}{job.job_id}")
-            if text is not None and addressed(job.comment):
+        waits = {each.handle for each in asked if not each.reason.endswith(f": {ReasonCode.OK}")}
+        jobs = self._client.jobs()
+        # What is written to all tasks that wait would be written to those that run, too.
+        begun = {job.array_id for job in jobs if job.task is not None}
+        for job in jobs:
+            if not addressed(job.comment):
+                continue
+            if not is_array(job):
+                if (text := texts.get(handle_of(job))) is not None:
+                    self._texts.pop(handle_of(job), None)
+            else:
+                tasks = {f"job {job.array_id}_{task}" for task in tasks_of(job.array_tasks)}
+                told = [handle for handle in texts if handle in tasks]
+                self._texts |= {handle: texts[handle] for handle in told}
+                unbegun = (handle for handle in told if handle in waits)
+                text = texts.get(next(unbegun, "")) if job.array_id not in begun else None
+            if text is not None:
                 self._say(job, text)
         return [None] * len(asked)
 
@@ -189,10 +216,12 @@ class UserJobs:
             if (error := refused.get(order.key)) is not None:
                 results.append(error)
                 continue
-            job_id = _number(order)
-            self.keys[job_id] = order.key
+            note = self._notes.get(order.key)
+            if note is None or note.job_id is None:
+                raise AssertionError(f"{order.handle} is bound and has no number")
+            self.keys[note.job_id] = order.key
             self._release(order.key)
-            results.append(job_id)
+            results.append(note.job_id)
         return results
 
     def _bind(self, asked: Mapping[str, LetGoOrder]) -> dict[str, InvalidInput]:
@@ -200,57 +229,75 @@ class UserJobs:
 
         Returns why some are not, by the keys of their starts.
         """
-        held = {j.job_id: j for j in self._client.jobs() if j.held and j.state == "PENDING"}
-        orders = {key: held[n] for key, order in asked.items() if (n := _number(order)) in held}
+        held = _held(self._client.jobs())
+        found = {key: job for key, o in asked.items() if (job := _find(held, o.handle)) is not None}
         notes: dict[str, StartNote] = {}
-        changes: dict[int, dict[str, str]] = {}
-        were_changed = self._stated_cpus.keys() & {job.job_id for job in orders.values()}
-        for key, job in orders.items():
-            order = asked[key]
-            allocation = order.placement.allocation
-            cpus, stated_cpus = whole_cpus(allocation), self._as_stated(job).cpus
-            notes[key] = StartNote(
-                order.workload.name,
-                (order.placement,),
-                cpus,
-                mebibytes(allocation) << 20,
-                of_user=True,
-                user=job.user,
-                user_job_id=job.job_id,
-                user_cpus=stated_cpus,
-            )
-            changes[job.job_id] = {"ReqNodeList": order.placement.server}
-            if (given_cpus := min(cpus, stated_cpus)) != job.cpus:
-                changes[job.job_id]["NumCPUs"] = str(given_cpus)
+        changes: dict[str, _Change] = {}
+        were_changed = self._stated_cpus.keys() & {job.job_id for job in found.values()}
+        for key, job in found.items():
+            notes[key], changes[key] = self._binding(asked[key], job)
         self._notes.put(notes)
         self._stated_cpus |= {note.user_job_id or 0: note.user_cpus for note in notes.values()}
         errors = self._update(changes)
-        for job_id in errors.keys() - were_changed:
-            del self._stated_cpus[job_id]
-        bound = {key: job.job_id for key, job in orders.items() if job.job_id not in errors}
-        self._notes.put({key: replace(notes[key], job_id=job_id) for key, job_id in bound.items()})
+        for job_id in {found[key].job_id for key in errors} - were_changed:
+            self._stated_cpus.pop(job_id, None)
+        bound = {key: job for key, job in found.items() if key not in errors}
+        if any(map(is_array, bound.values())):  # Its tasks have got numbers of their own by now.
+            held = _held(self._client.jobs())
+            split = {key: _find(held, asked[key].handle) for key in bound}
+            bound = {key: job for key, job in split.items() if job and not is_array(job)}
+        self._notes.put({k: replace(notes[k], job_id=job.job_id) for k, job in bound.items()})
+        for key, job in bound.items():
+            if text := self._texts.pop(asked[key].handle, ""):
+                self._say(job, text)
         return {
             key: InvalidInput(
-                str(errors[orders[key].job_id])
-                if key in orders
-                else f"job {_number(order)} is not held any more: its user took it back"
+                str(errors[key])
+                if key in errors
+                else f"{order.handle} is not held any more: its user took it back"
             )
             for key, order in asked.items()
             if key not in bound
         }
 
-    def _update(self, changes: Mapping[int, Mapping[str, str]]) -> dict[int, SlurmRefused]:
-        """Change jobs; why Slurm refuses, by number."""
-        errors: dict[int, SlurmRefused] = {}
+    def _binding(self, order: LetGoOrder, job: SlurmJob) -> tuple[StartNote, "_Change"]:
+        """What is noted of a job that is placed, and what is changed of it."""
+        placements, stated_cpus = order.placements, self._as_stated(job).cpus
+        note = replace(
+            note_of(order.workload, placements),
+            several=False,
+            of_user=True,
+            handle=order.handle,
+            user=job.user,
+            user_job_id=job.job_id,
+            user_cpus=stated_cpus,
+        )
+        fields = {"ReqNodeList": ",".join(placement.server for placement in placements)}
+        given_cpus = min(sum(whole_cpus(p.allocation) for p in placements), stated_cpus)
+        # On fewer nodes than it states Slurm adds what is missing, with their CPUs.
+        if given_cpus != job.cpus and len(placements) == job.node_count:
+            fields["NumCPUs"] = str(given_cpus)
+        task = read_handle(order.handle)[1] if is_array(job) else None
+        return note, _Change(job.job_id, task, fields)
+
+    def _update(self, changes: Mapping[str, "_Change"]) -> dict[str, SlurmRefused]:
+        """Change jobs; why Slurm refuses, by key."""
+        errors: dict[str, SlurmRefused] = {}
+        several = {
+            change.job_id: change.fields for change in changes.values() if change.task is None
+        }
+        is_done = False
         with suppress(SlurmRefused):
-            if len(changes) > 1:
-                self._client.update_all(changes)
-                return errors
-        for job_id, fields in changes.items():  # It is one of these.
-            try:
-                self._client.update(job_id, fields)
+            if len(several) > 1:
+                self._client.update_all(several)
+                is_done = True
+        for key, change in changes.items():
+            if is_done and change.task is None:
+                continue
+            try:  # Where all at once were refused, it is one of these.
+                self._client.update(change.job_id, change.fields, change.task)
             except SlurmRefused as error:
-                errors[job_id] = error
+                errors[key] = error
         return errors
 
     def give_back(self, jobs: Iterable[SlurmJob]) -> None:
@@ -267,8 +314,29 @@ class UserJobs:
                 self._stated_cpus.pop(job.job_id, None)
 
 
-def _number(order: LetGoOrder) -> int:
-    return int(order.handle.removeprefix(_HANDLE))
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Of a job, or of a task that waits in its array."""
+
+    job_id: int
+    task: int | None
+    fields: Mapping[str, str]
+
+
+def _held(jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
+    return [job for job in jobs if job.held and job.state == "PENDING"]
+
+
+def _find(held: Sequence[SlurmJob], handle: str) -> SlurmJob | None:
+    """The job of a handle, or the array that its task waits in."""
+    number, task = read_handle(handle)
+    array = None
+    for job in held:
+        if handle_of(job) == handle and not is_array(job):
+            return job
+        if has_task(job, number, task):
+            array = job
+    return array
 
 
 def _statement(job: SlurmJob) -> tuple[object, ...]:

@@ -130,6 +130,18 @@ class SlurmJob(msgspec.Struct, frozen=True, gc=False):
     exit_code: int | None = None
     signal: int | None = None
 
+    @property
+    def task(self) -> int | None:
+        """Which task of its array it is, also as the last that waits; ``None`` = several, or none.
+
+        >>> SlurmJob(9, "w", "bob", "main", "PENDING", array_id=9, array_tasks="3%2").task
+        3
+        """
+        if self.array_id is None or self.task_id is not None:
+            return self.task_id
+        last = self.array_tasks.partition("%")[0]
+        return int(last) if last.isdecimal() else None
+
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
@@ -203,8 +215,11 @@ class SlurmClient(Protocol):
         is an option without one. The script goes by standard input.
         """
 
-    def update(self, job_id: int, fields: Mapping[str, str]) -> None:
-        """Change fields of a job, by ``scontrol``'s names, as ``{"ReqNodeList": "n1"}``."""
+    def update(self, job_id: int, fields: Mapping[str, str], task: int | None = None) -> None:
+        """Change fields of a job, by ``scontrol``'s names, as ``{"ReqNodeList": "n1"}``.
+
+        Of an array that waits only ``task``, if that is given: it becomes a job of its own.
+        """
 
     def update_all(self, changes: Mapping[int, Mapping[str, str]]) -> None:
         """As ``update``, of several jobs by id, whose values have no blanks and no quotes.
@@ -245,6 +260,12 @@ class SlurmClient(Protocol):
 
     def scripts(self, job_ids: Sequence[int]) -> Mapping[int, str]:
         """The batch scripts of those of the jobs of which Slurm gives it."""
+
+    def srun(self) -> tuple[str, Mapping[str, str]]:
+        """The path of ``srun``, and what it needs in its environment to find the cluster.
+
+        Raises ``SlurmRefused``: it is not installed. Asks nobody.
+        """
 
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
         """CPU seconds and peak memory in bytes so far, of those running jobs that are measured."""

@@ -73,6 +73,8 @@ class CommandClient:
         self._has_json = True
         self._jobs = jobs_poll()
         self._nodes = nodes_poll()
+        self._listed: Sequence[SlurmJob] = ()
+        self._tasks: Mapping[int, str] = {}
 
     def site(self) -> Site:
         """What holds while this controller runs; asked once and remembered."""
@@ -94,11 +96,22 @@ class CommandClient:
         self.site()  # refuses a version that is too old by name
         if (answer := self._json(["squeue", "--all", "--states=all", "--json"])) is not None:
             with answer:
-                return self._jobs.fold(answer)
+                return self._listing(self._jobs.fold(answer))
         mark = text.new_mark()
         told = self._commands.run(*text.jobs_command(mark))
         figures = self._commands.run(*text.FIGURES_COMMAND)
-        return self._jobs.take(text.jobs_of_text(told, mark, figures))
+        return self._listing(self._jobs.take(text.jobs_of_text(told, mark, figures)))
+
+    def _listing(self, jobs: Sequence[SlurmJob]) -> Sequence[SlurmJob]:
+        """The jobs; which of them are an array's last task is kept for ``_name``."""
+        if jobs is not self._listed:
+            self._listed = jobs
+            self._tasks = {
+                job.job_id: f"{job.array_id}_{job.task}"
+                for job in jobs
+                if job.array_id == job.job_id and job.task is not None
+            }
+        return jobs
 
     def _json(self, command: Sequence[str]) -> BinaryIO | None:
         """The answer; ``None`` = this Slurm has no JSON, as was found out by asking it once."""
@@ -151,9 +164,10 @@ class CommandClient:
             raise SlurmUnavailable("sbatch: told no job id; look for the job before trying again")
         return job_id
 
-    def update(self, job_id: int, fields: Mapping[str, str]) -> None:
-        """Change fields of a job, by ``scontrol``'s names."""
-        self._commands.run("scontrol", "update", f"JobId={job_id}", *_assignments(fields))
+    def update(self, job_id: int, fields: Mapping[str, str], task: int | None = None) -> None:
+        """Change fields of a job, or of one task of an array, by ``scontrol``'s names."""
+        name = self._name(job_id) if task is None else f"{job_id}_{task}"
+        self._commands.run("scontrol", "update", f"JobId={name}", *_assignments(fields))
 
     def update_all(self, changes: Mapping[int, Mapping[str, str]]) -> None:
         """As ``update``, of several jobs by id, whose values have no blanks and no quotes."""
@@ -161,8 +175,13 @@ class CommandClient:
         if unfit := [word for each in words.values() for word in each if _UNFIT.search(word)]:
             raise SlurmRefused(f"scontrol: {unfit[0]!r} can't stand among other updates")
         self._commands.run_all(
-            "scontrol", [" ".join(("update", f"JobId={n}", *each)) for n, each in words.items()]
+            "scontrol",
+            [" ".join(("update", f"JobId={self._name(n)}", *each)) for n, each in words.items()],
         )
+
+    def _name(self, job_id: int) -> str:
+        """How commands call a job: by its number alone the last task of an array is all of it."""
+        return self._tasks.get(job_id, str(job_id))
 
     def release(self, job_ids: Sequence[int]) -> None:
         """Let held jobs start."""
@@ -187,14 +206,14 @@ class CommandClient:
     def cancel(self, job_ids: Sequence[int]) -> None:
         """End jobs, waiting or running. One that has ended or is unknown is no error."""
         for ids in _in_parts(job_ids):
-            self._commands.run_for_those_left("scancel", *map(str, ids))
+            self._commands.run_for_those_left("scancel", *map(self._name, ids))
 
     def signal(self, job_ids: Sequence[int], name: str) -> None:
         """Send a signal to the batch scripts, not to their steps."""
         if not _SIGNAL.fullmatch(name):
             raise SlurmRefused(f"scancel: {name!r} is no signal's name, as USR1")
         for ids in _in_parts(job_ids):
-            words = ["--batch", f"--signal={name}", *map(str, ids)]
+            words = ["--batch", f"--signal={name}", *map(self._name, ids)]
             # Of a job that has just been requeued scancel would try again for a minute.
             self._commands.run_for_those_left(
                 "scancel", *words, timeout_seconds=_SIGNAL_TIMEOUT_SECONDS
@@ -218,6 +237,10 @@ class CommandClient:
                 if file.exists()
             }
 
+    def srun(self) -> tuple[str, Mapping[str, str]]:
+        """The path of ``srun``, and what it needs in its environment to find the cluster."""
+        return self._commands.path("srun"), self._commands.cluster()
+
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
         """CPU seconds and peak memory in bytes so far, of those running jobs that are measured."""
         used: dict[int, tuple[float, int]] = {}
@@ -235,7 +258,7 @@ class CommandClient:
 
     def _change(self, job_ids: Sequence[int], verb: str) -> None:
         for ids in _in_parts(job_ids):
-            self._commands.run("scontrol", verb, ",".join(map(str, ids)))
+            self._commands.run("scontrol", verb, ",".join(map(self._name, ids)))
 
 
 def jobs_poll() -> Poll[RawJob, SlurmJob]:
