@@ -9,7 +9,7 @@ from typing import Self
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.local.engine import LocalEngine
-from wharfinger.engines.local.profiling.client import Answer
+from wharfinger.engines.supervised.copying import CopyAnswer
 from wharfinger.errors import EngineFault
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Measurements, ProfilingPlan
@@ -58,22 +58,29 @@ class LocalProfiler:
         Use the same key for the same program, so that what a killed run left is cleared. Raises
         ``EngineFault`` if it gave nothing, or no answer; the message says why.
         """
+        answer = self.answer(key, workload, plan, plan.limit_seconds + SET_UP_SECONDS)
+        if isinstance(answer, ev.ProfilingFailed):
+            raise EngineFault(answer.reason)
+        return answer.measurements
+
+    def answer(
+        self, key: str, workload: Workload, plan: ProfilingPlan, patience_seconds: float
+    ) -> CopyAnswer:
+        """The same with what the engine answers; ``EngineFault``: nothing in that time."""
         wanted = replace(plan, server=plan.server or self.server.name)
         self._engine.perform(act.ProfileWorkload(key, workload, wanted))
         try:
-            answer = self._wait(key, plan.limit_seconds + SET_UP_SECONDS)
+            answer = self._wait(key, patience_seconds)
         except BaseException:  # Nothing of it may run on beside the next one.
             self._engine.perform(act.StopWorkload(key, 0.0))
             self._wait(key, STOP_SECONDS)
             raise
         self._engine.perform(act.ForgetWorkload(key))
-        if isinstance(answer, ev.ProfilingFailed):
-            raise EngineFault(answer.reason)
-        return answer.measurements
+        return answer
 
-    def _wait(self, key: str, seconds: float) -> Answer:
+    def _wait(self, key: str, seconds: float) -> CopyAnswer:
         for report in self._reports(seconds):
-            if isinstance(report, Answer) and report.key == key:
+            if isinstance(report, CopyAnswer) and report.key == key:
                 return report
         raise EngineFault(f"profiling {key} gave no answer within {seconds:.0f} s")
 
