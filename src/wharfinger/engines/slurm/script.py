@@ -11,7 +11,10 @@ from math import ceil
 from pathlib import Path
 
 from wharfinger.engines.slurm.settings import SlurmSettings
+from wharfinger.errors import InvalidInput
+from wharfinger.host.accounts import other_account
 from wharfinger.host.environment import environment
+from wharfinger.host.supervisor import signal_named
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.workload import Workload
@@ -79,6 +82,30 @@ def profiler_script(directory: Path, python: str, *words: str) -> str:
         f"[ -d {place} ] || exit {NOT_SHARED}\n"
         f"exec {shlex.join([python, '-P', '-m', module, *words])} {place}\n"
     )
+
+
+def why_not_run(workload: Workload, *, shared: bool) -> str:
+    """Why it can't be a job, for certain; ``shared``: there is a shared directory."""
+    run = workload.run
+    if not run.command or not run.command[0]:
+        return "spec.run.command: empty; name a program"
+    texts = (*run.command, run.working_directory, *run.env.values())
+    if any("\0" in text for text in texts):
+        return "spec.run: holds a NUL character; no program can be given one"
+    if not run.working_directory.startswith("/"):
+        shown = repr(run.working_directory)
+        return f"spec.run.workingDir: {shown} is not an absolute path; begin it with '/'"
+    try:
+        account = other_account(run.user)
+        signal_named(run.stop_signal)
+    except InvalidInput as error:
+        return str(error)
+    if account is not None and not shared:
+        return (
+            f"spec.run.user: {run.user!r} is not the manager's own user, as whom all jobs run "
+            "without --shared-dir; leave it out, or start the manager with --shared-dir"
+        )
+    return ""
 
 
 def supervised_script(run_dir: Path, supervisor: Path) -> str:
