@@ -17,10 +17,10 @@ from wharfinger.engines.slurm.client.base import SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import is_over
 from wharfinger.engines.slurm.profiler_jobs import ProfilerJobs, ProfilerReading
 from wharfinger.engines.slurm.script import whole_cpus
+from wharfinger.engines.slurm.servers import Held
 from wharfinger.engines.slurm.settings import SlurmSettings
 from wharfinger.engines.supervised.copying import CopyAnswer, CopyOrder, why_not_profiled
 from wharfinger.host.reports import STOPPED
-from wharfinger.model.allocation import Allocation
 from wharfinger.model.profile import FurtherRun, Measurements, ProfilingPlan
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class _Plan:
 
 
 class NodeProfiler:
-    """All plans of one engine, which has a shared directory.
+    """All plans of one engine; without a shared directory it makes no copies.
 
     Args:
         settings: What the administrator stated.
@@ -82,6 +82,8 @@ class NodeProfiler:
         self, client: SlurmClient, identity: str, token: str, partition_of: Callable[[str], str]
     ) -> None:
         """Begin, and have what an earlier engine left ended; see ``ProfilerJobs``."""
+        if self._settings.shared_dir is None:
+            return
         self._jobs = ProfilerJobs(client, self._settings, identity, token, partition_of)
         self._calls.ask(self._jobs.sweep_operation, _SWEEP, internal=True)
 
@@ -91,13 +93,28 @@ class NodeProfiler:
         self._plans.clear()
         self._answers.clear()
 
-    def profile(self, action: act.ProfileWorkload) -> None:
+    def take_action(self, action: act.EngineAction) -> bool:
+        """Carry an action out, as far as it is about profiling; whether it is about that alone."""
+        match action:
+            case act.ProfileWorkload():
+                self._profile(action)
+                return True
+            case act.StopWorkload(key=key):
+                return self._stop(key)
+            case act.ForgetWorkload(key=key):
+                self._forget(key)
+        return False
+
+    def _profile(self, action: act.ProfileWorkload) -> None:
         """Run a plan once; a key whose plan is over gets the same answer again."""
         key = action.key
-        if key in self._plans or self._jobs is None:
+        if key in self._plans:
             return
         if key in self._answers:
             self._tell(self._answers[key])
+        elif self._jobs is None:
+            why = "without a shared directory (--shared-dir) nothing is profiled"
+            self._tell(ev.ProfilingFailed(key, why))
         elif refusal := why_not_profiled(action):
             self._settle(key, ev.ProfilingFailed(key, refusal))
         else:
@@ -110,7 +127,7 @@ class NodeProfiler:
             self._plans[key] = _Plan(key, parts)
             self._calls.ask(self._jobs.begin_operation, _call(key), orders)
 
-    def stop(self, key: str) -> bool:
+    def _stop(self, key: str) -> bool:
         """End a plan; whether there is, or was, one of that key. The answer is ``stopped``."""
         if (plan := self._plans.get(key)) is not None:
             self._answer(plan, ev.ProfilingFailed(key, STOPPED))
@@ -119,20 +136,24 @@ class NodeProfiler:
             self._tell(self._answers[key])
         return key in self._answers
 
-    def forget(self, key: str) -> None:
+    def _forget(self, key: str) -> None:
         """Drop its answer; what is under way ends, and its answer is dropped, too."""
         if (plan := self._plans.get(key)) is not None:
             plan.forgotten = True
             self._answer(plan, ev.ProfilingFailed(key, STOPPED))
         self._answers.pop(key, None)
 
-    def held(self) -> Iterator[tuple[str, Allocation]]:
-        """What runs hold by the plans, and where."""
+    def add_held(self, held: dict[str, Held]) -> None:
+        """Add what copies hold by their plans, and where."""
         for plan in self._plans.values():
             for part in plan.parts.values():
                 job = part.job
                 if job is not None and job.nodes and not is_over(job):
-                    yield part.plan.server, part.plan.allocation
+                    before, own = held.get(part.plan.server, Held()), part.plan.allocation
+                    held[part.plan.server] = Held(
+                        before.cpu_millicpus + own.cpu_millicpus,
+                        before.memory_bytes + own.memory_bytes,
+                    )
 
     # --- what is seen ---------------------------------------------------------------------------
 
