@@ -168,6 +168,8 @@ class ProfilerJobs:
                 shutil.rmtree(directory, ignore_errors=True)
         if live:
             self._client.cancel(live)
+        with suppress(OSError):
+            self._directory.rmdir()  # Others may still be there.
         return over
 
     def _have_cleared(self, name: str, job: SlurmJob) -> None:

@@ -21,7 +21,7 @@ from wharfinger.engines.slurm.servers import Held
 from wharfinger.engines.slurm.settings import SlurmSettings
 from wharfinger.engines.supervised.copying import CopyAnswer, CopyOrder, why_not_profiled
 from wharfinger.host.reports import STOPPED
-from wharfinger.model.profile import FurtherRun, Measurements, ProfilingPlan
+from wharfinger.model.profile import Measurements, ProfilingPlan
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +35,13 @@ _SWEEP = " sweep"
 
 @dataclass(slots=True)
 class _Part:
-    """One job of a plan; ``further`` is the run elsewhere that it makes, ``None`` = the plan's own.
+    """One job of a plan; ``platform`` is that of runs elsewhere, and empty of the plan's own.
 
     ``gone_at`` is when it was first seen not to wait or run any more.
     """
 
     plan: ProfilingPlan
-    further: FurtherRun | None = None
+    platform: str = ""
     job: SlurmJob | None = None
     gone_at: float | None = None
     answer: CopyAnswer | None = None
@@ -285,23 +285,26 @@ def _call(key: str) -> str:
 
 
 def _parts(plan: ProfilingPlan) -> Iterator[_Part]:
-    """The plan's own runs, and each elsewhere, which takes as long as those."""
+    """The plan's own runs, and those on each other server, which take as long."""
     own = replace(plan, further=(), apart=(), beside=())
     yield _Part(own)
+    elsewhere: dict[tuple[str, str], list[int]] = {}
     for run in plan.further:
-        cpu_millicpus = (run.setting.configuration.cpu_millicpus,)
-        server = run.servers[0]
-        elsewhere = replace(own, server=server, cpu_millicpus=cpu_millicpus, sources=())
-        yield _Part(elsewhere, run)
+        if len(run.servers) == 1:
+            place = run.servers[0], run.setting.platform
+            elsewhere.setdefault(place, []).append(run.setting.configuration.cpu_millicpus)
+    for (server, platform), cpus in elsewhere.items():
+        yield _Part(replace(own, server=server, cpu_millicpus=tuple(cpus), sources=()), platform)
 
 
 def _merged(own: Measurements, part: _Part) -> Measurements:
-    assert part.further is not None
-    platform = part.further.setting.platform
     if isinstance(part.answer, ev.ProfilingFinished):
-        new = replace(part.answer.measurements, platform=platform)
+        new = replace(part.answer.measurements, platform=part.platform)
         both = own.completed_by(new)
+        silent = {f"further/{part.platform}/{what}": why for what, why in new.silent.items()}
         seconds = max(own.seconds, new.seconds)  # They ran side by side.
-        return replace(both, total=own.total or new.total, seconds=seconds)
+        return replace(
+            both, total=own.total or new.total, seconds=seconds, silent={**own.silent, **silent}
+        )
     why = part.answer.reason if part.answer is not None else "no answer"
-    return replace(own, silent={**own.silent, f"further/{platform}": why})
+    return replace(own, silent={**own.silent, f"further/{part.platform}": why})
