@@ -4,11 +4,13 @@ Each has a directory there, with its order and later its answer, and is found ag
 which names it. Nothing is noted: what an earlier engine has left is ended and cleared away.
 """
 
+import os
+import pwd
 import shutil
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wharfinger.engines.slow import Backoff, Operation
@@ -16,14 +18,16 @@ from wharfinger.engines.slurm import script
 from wharfinger.engines.slurm.client.base import SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import is_over
 from wharfinger.engines.slurm.settings import SlurmSettings
+from wharfinger.engines.slurm.user_jobs import find_script, is_users
 from wharfinger.engines.supervised.copying import (
     CopyAnswer,
     CopyOrder,
     limit_seconds,
     place_left,
     read_answer,
+    read_plain,
 )
-from wharfinger.errors import EngineFault
+from wharfinger.errors import EngineFault, InvalidInput
 from wharfinger.model.allocation import Allocation
 
 _PROFILER_BYTES = 192 << 20
@@ -96,9 +100,10 @@ class ProfilerJobs:
 
     def _submit(self, name: str, order: CopyOrder, free: Mapping[str, int]) -> int:
         directory = self._directory / name
+        order, owner = self._with_script(order)
         try:
-            self._directory.mkdir(mode=0o700, exist_ok=True)
-            order.write(directory)
+            self._directory.mkdir(mode=0o711, exist_ok=True)
+            order.write(directory, _account(owner))
         except OSError as error:
             raise EngineFault(f"cannot write to {directory}: {error.strerror}") from error
         held, server = order.plan.allocation, order.plan.server
@@ -115,7 +120,24 @@ class ProfilerJobs:
             directory,
         )
         text = script.profiler_script(directory, sys.executable)
-        return self._client.submit(text, {**options, "time": script.minutes(seconds)})
+        more = {"time": script.minutes(seconds), **_run_as(owner)}
+        return self._client.submit(text, {**options, **more})
+
+    def _with_script(self, order: CopyOrder) -> tuple[CopyOrder, str]:
+        """With the script of a user's job, and whose it is; empty = it is no user's.
+
+        Raises ``InvalidInput`` where it would be run with the rights of another.
+        """
+        if not is_users(order.workload):
+            return order, ""
+        text, owner = find_script(self._client, order.workload)
+        own = _own_name()
+        if owner != own and os.geteuid() != 0:
+            raise InvalidInput(
+                f"{order.workload.name}: the script of user {owner} is not run with the rights of "
+                f"{own}; only a manager that is root runs it with its user's"
+            )
+        return replace(order, script=text), owner
 
     def _read(self, asked: Sequence[Collection[str]]) -> Sequence[dict[str, ProfilerReading]]:
         return [{name: self._read_one(self._directory / name) for name in names} for names in asked]
@@ -125,7 +147,7 @@ class ProfilerJobs:
             return ProfilerReading(answer)
         lines = [""]
         with suppress(OSError):
-            lines = (directory / script.LOG_FILE).read_text(errors="replace").split("\n")
+            lines = read_plain(directory / script.LOG_FILE).decode(errors="replace").split("\n")
         said = next((line for line in reversed(lines) if line.strip()), "")
         return ProfilerReading(None, "".join(c if c.isprintable() else " " for c in said)[:200])
 
@@ -185,9 +207,29 @@ class ProfilerJobs:
             "output": str(directory / script.LOG_FILE),
             "chdir": "/",
             **_CLEAR_OPTIONS,
+            **_run_as(job.user),
         }
         text = script.profiler_script(directory, sys.executable, "--clear")
         self._client.release([self._client.submit(text, options)])
+
+
+def _own_name() -> str:
+    return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _run_as(owner: str) -> dict[str, str]:
+    """Options for a job that is to be run by its user, who sees nothing of our environment."""
+    return {"uid": owner, "export": "NONE"} if owner not in {"", _own_name()} else {}
+
+
+def _account(owner: str) -> tuple[int, int] | None:
+    if not _run_as(owner):
+        return None
+    try:
+        account = pwd.getpwnam(owner)
+    except KeyError:
+        raise InvalidInput(f"user {owner} is not known on this host") from None
+    return account.pw_uid, account.pw_gid
 
 
 def _lives(job: SlurmJob) -> bool:

@@ -210,7 +210,8 @@ class NodeProfiler:
             return
         readings: Mapping[str, ProfilerReading] = outcome.result or {}
         for name, reading in readings.items():
-            plan.parts[name].answer, plan.parts[name].said = reading.answer, reading.said
+            part, told = plan.parts[name], reading.answer
+            part.answer, part.said = told and replace(told, key=plan.key), reading.said
         for part in plan.parts.values():
             if part.answer is None and (why := self._why_no_answer(plan, part)):
                 part.answer = ev.ProfilingFailed(plan.key, why)

@@ -5,6 +5,8 @@ order and starts the profiler there, which takes it away, runs the plan and writ
 """
 
 import math
+import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from wharfinger.model.workload import ProfileMode, Workload
 
 LIMIT_SECONDS = 90.0
 """For all that is not measuring: copies set up and cleared away, a device's maximum measured."""
+_MAX_BYTES = 1 << 22
 _ORDER, _ANSWER, _PLACE = "order", "answer", "place"
 
 CopyAnswer = ev.ProfilingFinished | ev.ProfilingFailed
@@ -62,8 +65,7 @@ class CopyOrder:
 
     Attributes:
         cpus: How many it may use of those CPUs that it finds.
-        script: The program's text, which the workload's command names as its last word; empty = it
-            is where the command says.
+        script: The program itself, in place of the workload's command; empty = that is run.
     """
 
     key: str
@@ -72,10 +74,16 @@ class CopyOrder:
     cpus: int
     script: str = ""
 
-    def write(self, directory: Path) -> None:
-        """Make the directory, ours alone, with the order in it, which may hold secrets."""
+    def write(self, directory: Path, account: tuple[int, int] | None = None) -> None:
+        """Make the directory with the order in it, which may hold secrets.
+
+        It is ours alone, or the account's (of a user and a group) who alone is to run it.
+        """
         directory.mkdir(mode=0o700, exist_ok=True)
         write_whole(directory / _ORDER, msgspec.json.encode(self))
+        if account is not None:
+            os.chown(directory / _ORDER, *account)
+            os.chown(directory, *account)
 
     @classmethod
     def take(cls, directory: Path) -> "CopyOrder":
@@ -95,9 +103,7 @@ def write_answer(directory: Path, answer: CopyAnswer) -> None:
 def read_answer(directory: Path) -> CopyAnswer | None:
     """The answer; ``None`` = there is none yet, or none that can be read."""
     try:
-        kind, payload = msgspec.json.decode(
-            (directory / _ANSWER).read_bytes(), type=tuple[str, str]
-        )
+        kind, payload = msgspec.json.decode(read_plain(directory / _ANSWER), type=tuple[str, str])
         answer = decode_event(kind, payload.encode())
     except (OSError, msgspec.MsgspecError, StoreDamaged):
         return None
@@ -117,6 +123,18 @@ def forget_place(directory: Path) -> None:
 def place_left(directory: Path) -> Path | None:
     """Where a profiler worked that has not cleared away; ``None`` = nothing is left."""
     try:
-        return Path((directory / _PLACE).read_bytes().decode(errors="surrogateescape"))
+        return Path(os.fsdecode(read_plain(directory / _PLACE)))
     except OSError:
         return None
+
+
+def read_plain(path: Path) -> bytes:
+    """What a file begins with: of a directory that may be another user's, who may put anything in.
+
+    Raises ``OSError``, also for what is no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no regular file")
+        return file.read(_MAX_BYTES)

@@ -44,7 +44,7 @@ def profile(order: CopyOrder, place: Path) -> CopyAnswer:
         program = place / "script"
         program.write_text(order.script, errors="surrogateescape")
         program.chmod(0o500)
-        run = replace(workload.run, command=(*workload.run.command[:-1], str(program)))
+        run = replace(workload.run, command=(str(program),))
         workload = replace(workload, run=run)
     silent: dict[str, str] = {}
     if len(os.sched_getaffinity(0)) > order.cpus:
