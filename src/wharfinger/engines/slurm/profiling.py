@@ -235,7 +235,10 @@ class NodeProfiler:
             if waited < patience_seconds:
                 return ""
             return f"its profiler has waited {waited:.0f} s for {server} ({job.state_reason})"
-        if part.gone_at is None or now - part.gone_at < self._settings.lost_seconds:
+        if part.gone_at is None:
+            return ""
+        has_failed = job is not None and bool(job.exit_code)  # Then it has written none.
+        if not has_failed and now - part.gone_at < self._settings.lost_seconds:
             return ""
         state = job.state if job is not None else "nothing more of its job"
         return f"its profiler on {server} left no answer: Slurm says {state}" + (
