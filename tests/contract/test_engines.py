@@ -241,6 +241,7 @@ def _slurm_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> Eng
         lambda _engine: remove_servers(),
         occupy=occupy,
         evict=lambda key: slurm.end(job_id(key), "NODE_FAIL"),
+        lose_server=lambda key, node: slurm.lose(job_id(key), node),
         offer=offer,
         withdraw=lambda handle: slurm.cancel([int(handle.split()[1])]),
     )

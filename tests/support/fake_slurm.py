@@ -8,6 +8,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,27 @@ def node(name: str, *, cpus: int = 4, memory_bytes: int = 8 * GIBIBYTE, **more: 
     return replace(plain, **{"address": "127.0.0.1", **more})  # type: ignore[arg-type]
 
 
+_SRUN = """#!/bin/sh
+nodes= beside=
+while :; do
+    case $1 in
+        --nodelist=*) nodes=${1#--nodelist=};;
+        --overlap) beside=1;;
+        --*) ;;
+        *) break;;
+    esac
+    shift
+done
+pids= status=0
+for node in $(echo $nodes | tr , ' '); do
+    SLURMD_NODENAME=$node setsid "$@" &
+    pids="$pids $!"
+    [ "$beside" ] || echo $! >$FAKE_STEPS.$node
+done
+for pid in $pids; do wait $pid || status=$?; done
+exit $status
+"""
+"""What Slurm starts on each node of a step, here on this machine."""
 _LIVE = {"RUNNING", "PENDING"}
 
 
@@ -111,10 +133,31 @@ class FakeSlurm:
         with self._lock:
             job = self._jobs[job_id]
             if job.process is not None and kill:
+                self._kill_steps(job_id)
                 os.killpg(job.process.pid, signal.SIGKILL)
                 job.process.wait()
                 job.process = None
             job.job = replace(job.job, state=state, exit_code=0, signal=None)
+
+    def _steps(self, job_id: int) -> Path:
+        return self.directory / f"steps.{job_id}"
+
+    def _kill_steps(self, job_id: int, node: str = "*") -> None:
+        for file in self.directory.glob(f"steps.{job_id}.{node}"):
+            with suppress(ProcessLookupError):
+                os.killpg(int(file.read_text()), signal.SIGKILL)
+            file.unlink()
+
+    def lose(self, job_id: int, node: str) -> None:
+        """A job is no more on this node of its several; without its last it has failed."""
+        with self._lock:
+            job = self._jobs[job_id]
+            left = tuple(name for name in job.job.nodes if name != node)
+            if not left:
+                self.end(job_id, "NODE_FAIL")
+                return
+            self._kill_steps(job_id, node)
+            job.job = replace(job.job, nodes=left, node_count=len(left))
 
     def requeue_behind(self, job_id: int) -> None:
         """Requeue a job as an administrator does."""
@@ -134,6 +177,7 @@ class FakeSlurm:
             if accounted:
                 self._forgotten[job_id] = _end_of(job.job)
             if job.process is not None:
+                self._kill_steps(job_id)
                 os.killpg(job.process.pid, signal.SIGKILL)
                 job.process.wait()
 
@@ -183,7 +227,7 @@ class FakeSlurm:
             found.append(
                 replace(
                     known,
-                    cpus_allocated=sum(job.cpus for job in here),
+                    cpus_allocated=sum(job.cpus // len(job.nodes) for job in here),
                     memory_allocated_bytes=sum(job.memory_bytes or 0 for job in here),
                 )
             )
@@ -221,7 +265,8 @@ class FakeSlurm:
 
     def submit(self, script: str, options: Mapping[str, str]) -> int:
         self._called("submit")
-        if options["nodelist"] not in self.nodes_by_name:
+        nodes = tuple(options["nodelist"].split(","))
+        if not set(nodes) <= set(self.nodes_by_name):
             raise EngineFault("sbatch: Invalid node name specified")
         with self._lock:
             number = self._next()
@@ -234,8 +279,9 @@ class FakeSlurm:
                 "JobHeldUser",
                 comment=options["comment"],
                 held=True,
-                required_nodes=(options["nodelist"],),
-                cpus=int(options["cpus-per-task"]),
+                required_nodes=nodes,
+                node_count=len(nodes),
+                cpus=int(options["cpus-per-task"]) * len(nodes),
                 memory_bytes=int(options["mem"].removesuffix("M")) << 20,
             )
             self._jobs[number] = _Job(job, script, options)
@@ -257,11 +303,23 @@ class FakeSlurm:
     def _run(self, job: _Job) -> None:
         path = self.directory / f"script.{job.job.job_id}"
         path.write_text(job.script)
+        commands = self.directory / "commands"
+        commands.mkdir(exist_ok=True)
+        if not (commands / "srun").exists():
+            (commands / "srun").write_text(_SRUN)
+            (commands / "srun").chmod(0o700)
+        steps = self._steps(job.job.job_id)
+        environment = {
+            **os.environ,
+            "PATH": f"{commands}:{os.environ['PATH']}",
+            "FAKE_STEPS": str(steps),
+            "SLURMD_NODENAME": job.job.required_nodes[0],
+        }
         output = Path(job.options.get("output", "/dev/null")).open("wb")  # noqa: SIM115
         with output:
             job.process = subprocess.Popen(
                 ["/bin/sh", path], stdout=output, stderr=output, stdin=subprocess.DEVNULL,
-                start_new_session=True, cwd="/",
+                start_new_session=True, cwd="/", env=environment,
             )  # fmt: skip
         job.job = replace(job.job, state="RUNNING", nodes=job.job.required_nodes, start_time=1.0)
 

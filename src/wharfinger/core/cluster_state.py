@@ -42,6 +42,7 @@ class ClusterState:
         dropped_keys: Keys that no record has any more; the engine may forget them.
         questions: By the question's key, names of the workloads that deciders are asked about.
         reviews: When the admission reviews each workload that waits for that.
+        retries: When each replacement of a lost part that failed is asked for again.
         followups: What follows from ends and times.
         kept_keys: Of earlier starts, whose output is kept, too.
         probing: Beside which sources of interference rise now.
@@ -68,6 +69,7 @@ class ClusterState:
         self.touched: dict[str, None] = {}
         self.dropped_keys: list[str] = []
         self.reviews = Deadlines()
+        self.retries = Deadlines()
         self.followups = FollowUps(state)
         self.kept_keys: set[str] = set()
         self.probing: dict[str, None] = {}
@@ -290,14 +292,28 @@ class ClusterState:
             self.queues.room_changed = True  # the next one may be first now
 
     def want_resize(self, record: WorkloadRecord, *, wanted: bool) -> None:
-        """Set whether its allocation should follow its reservation."""
-        record.resize_wanted = wanted
+        """Set whether its allocation should follow its reservation, or replace what it has lost."""
+        record.resize_wanted, record.resize_at = wanted, None
+        self.retries.drop(record.name)
         if not wanted:
-            record.lost = ()
+            record.lost, record.replacing = (), 0
         if wanted:
             self.resize_wanted[record.name] = None
         else:
             self.resize_wanted.pop(record.name, None)
+
+    def want_resize_again(self, record: WorkloadRecord, time: float) -> None:
+        """A replacement of what it has lost has failed: it is wanted at this time, not before."""
+        self.want_resize(record, wanted=True)
+        self.resize_wanted.pop(record.name)
+        record.resize_at = time
+        self.retries.put(record.name, time)
+
+    def want_due(self, now: float) -> None:
+        """Let what failed and is due by now be asked for."""
+        while (first := self.retries.first()) is not None and first[0] <= now:
+            self.retries.drop(first[1])
+            self.resize_wanted[first[1]] = self.touched[first[1]] = None
 
     def index(self, record: WorkloadRecord) -> None:
         """Enter a record into everything that is derived."""
@@ -309,7 +325,9 @@ class ClusterState:
             self.by_key[record.copies.key] = record.name
         self.followups.enter(record)
         self.residency.index(record)
-        if record.resize_wanted:
+        if record.resize_at is not None:
+            self.retries.put(record.name, record.resize_at)
+        elif record.resize_wanted:
             self.resize_wanted[record.name] = None
         if record.review_at is not None:
             self.reviews.put(record.name, record.review_at)

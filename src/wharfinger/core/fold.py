@@ -34,6 +34,7 @@ from wharfinger.core.lifecycle import Phase, Trigger
 from wharfinger.core.load_history import LoadHistory
 from wharfinger.core.memory_needs import see_kill, see_peak
 from wharfinger.core.reviews import AFTER_CHANGE
+from wharfinger.core.settings import MOST_DOUBLED, settings_in
 from wharfinger.core.state import (
     AdjustmentKind,
     WorkloadRecord,
@@ -296,11 +297,10 @@ def _allocation_planned(cluster: ClusterState, time: float, event: ev.Allocation
     goes_on(record)
     before = {placement.server for placement in record.placements}
     joining = sum(placement.server not in before for placement in event.placements)
-    # What it does not replace of what was lost is asked for again when there may be room.
-    unreplaced = record.lost[joining:]
+    lost = record.lost
     cluster.want_resize(record, wanted=False)
-    if unreplaced:
-        record.lost = unreplaced
+    record.lost, record.replacing = lost, min(joining, len(lost))
+    if lost[joining:]:  # What is not replaced is asked for again when there may be room.
         cluster.want_resize(record, wanted=True)
     # Measurements so far were under the old allocation.
     track_again(record, time)
@@ -460,6 +460,14 @@ def _resize_answered(
     resized = isinstance(event, ev.AllocationResized)
     cluster.residency.settle(record, event.placements if resized else record.placements)
     cluster.move(time, record, Trigger.SETTLE)
+    replacing, record.replacing = record.replacing, 0
+    if resized:
+        record.lost, record.resizes_failed = record.lost[replacing:], 0
+    elif replacing:
+        wait = 2.0 ** min(record.resizes_failed, MOST_DOUBLED)
+        record.resizes_failed += 1
+        most = settings_in(cluster.state).max_backoff_seconds
+        cluster.want_resize_again(record, time + min(wait, most))
     if isinstance(event, ev.ResizeFailed):
         record.reason, record.message = "resize-failed", event.reason
         keep_adjustment(cluster, time, record, AdjustmentKind.UNCHANGED, record)

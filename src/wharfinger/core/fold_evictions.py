@@ -195,7 +195,11 @@ def _placements_lost(cluster: ClusterState, time: float, event: ev.PlacementsLos
     if resizing and not record.planned:
         cluster.move(time, record, Trigger.SETTLE)
         pause_if_running(cluster, time, record)
-    if parted and not record.revoking:
+    there = {placement.server for placement in left}
+    joining = sum(placement.server not in there for placement in record.planned)
+    unreplaced = record.replacing > joining
+    record.replacing = min(record.replacing, joining)
+    if (parted or unreplaced) and not record.revoking:
         record.lost += parted
         cluster.want_resize(record, wanted=True)
     cluster.touched[record.name] = None

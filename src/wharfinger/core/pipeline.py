@@ -171,8 +171,7 @@ class Core:
             cluster.residency.stale_at(now),
             self.policy.adaptation.wake_at(now, self._residents),
         ]
-        if (review := cluster.reviews.first()) is not None:
-            due.append(review[0])
+        due += [first[0] for at in (cluster.reviews, cluster.retries) if (first := at.first())]
         due.append(cluster.followups.wake_at())
         if self.state.not_acquired:
             due.extend(self._ordering.not_acquired(now).values())
@@ -301,6 +300,7 @@ class Core:
             self._arrive(now)
             self._take_reserved(now)
         self._eligibility.follow_up(now)
+        cluster.want_due(now)
         if cluster.reviews.heap:
             self._review(now)
         if cluster.undecided:

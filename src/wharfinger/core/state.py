@@ -185,7 +185,9 @@ class WorkloadRecord:
         preempted_for: The workload for which it is being stopped.
         preemptions: How often it was stopped for another workload's sake.
         reserved: Room that others were stopped to free for it; held until it is placed.
-        lost: What it held on servers from which it is gone, and which is to be replaced.
+        lost: What it held on servers from which it is gone, and which is to be replaced. Of these
+            the first ``replacing`` are by the resize that is under way.
+        resize_at: When a replacement that failed is asked for again; ``resizes_failed`` in a row.
         granted: What it was given at its newest start.
         limits: What may be done with it; ``None`` = all that the engine can.
         offer: The engine's handle of what it holds; empty = it was submitted here.
@@ -298,6 +300,9 @@ class WorkloadRecord:
     evictions_in_row: int = 0
     granted: tuple[Placement, ...] = ()
     limits: WorkloadLimits | None = None
+    replacing: int = 0
+    resize_at: float | None = None
+    resizes_failed: int = 0
     offer: str = ""
 
     @property

@@ -1,7 +1,9 @@
 """The checks of ``engine`` that are about servers which others use, too."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.model.platform import Server
 from wharfinger.testing.harness import EngineTrial, expect
@@ -53,6 +55,31 @@ def a_server_that_has_not_changed_is_not_reported_again(trial: EngineTrial) -> N
             expect(server != known, f"{server.name} was reported again as it was")
 
 
+def on_several_servers_it_begins_and_ends_as_one(trial: EngineTrial) -> None:
+    """One start and one end, with the status that it has everywhere, or as stopped."""
+    if len(trial.servers) < 2 or trial.engine.capabilities.max_servers_per_workload < 2:
+        trial.skip("no second server here, or no workload may be on two")
+    for key, run in {
+        "exits": trial.programs.exiting("exits", 3),
+        "lasts": trial.programs.lasting("lasts"),
+    }.items():
+        starts = [trial.action(key, run, server) for server in trial.servers[:2]]
+        both = tuple(placement for start in starts for placement in start.placements)
+        trial.perform(replace(starts[0], placements=both))
+    trial.expect_status("exits", 3)
+    trial.wait_for(ev.WorkloadStarted, "lasts")
+    trial.perform(act.SuspendWorkload("lasts"), act.ResumeWorkload("lasts"))
+    trial.expect_no_end("lasts")
+    trial.perform(act.StopWorkload("lasts", 5.0))
+    end = trial.wait_for(ev.WorkloadFinished, "lasts")
+    expect(end.reason == "stopped", f"a stop was asked for, reported was {end}")
+    for key in ("exits", "lasts"):
+        trial.expect_one_end(key)
+        begun = sum(isinstance(report, ev.WorkloadStarted) for report in trial.about(key))
+        expect(begun == 1, f"{key} began {begun} times")
+    expect(not trial.engine.usage(), f"{set(trial.engine.usage())} still run")
+
+
 def _newest(reports: Sequence[ev.Report], name: str) -> Server:
     found = [s for report in reports for s in ev.servers_in(report) if s.name == name]
     expect(bool(found), f"server {name!r} was not reported")
@@ -71,4 +98,5 @@ def _held_by(server: Server) -> tuple[int, int]:
 SERVER_CHECKS: tuple[Callable[[EngineTrial], None], ...] = (
     what_others_hold_is_reported,
     a_server_that_has_not_changed_is_not_reported_again,
+    on_several_servers_it_begins_and_ends_as_one,
 )

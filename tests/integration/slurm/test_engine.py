@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -12,8 +13,10 @@ from wharfinger.demo.slurm.cluster import SlurmCluster
 from wharfinger.engines.base import Engine
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
+from wharfinger.engines.slurm.client.base import SlurmJob
 from wharfinger.engines.slurm.client.client import CommandClient
 from wharfinger.engines.slurm.comments import addressed
+from wharfinger.errors import EngineFault
 from wharfinger.model.workload import Workload
 from wharfinger.testing import EngineHarness, FaultyEngine, ShellPrograms, engine_checks
 from wharfinger.testing.harness import EngineCheck
@@ -52,10 +55,20 @@ def _harness(
     def make_engine() -> Engine:
         return SlurmEngine(client, notes, settings)
 
+    def job_of(key: str) -> SlurmJob:
+        running = (job for job in client.jobs() if job.state == "RUNNING")
+        (job,) = (job for job in running if job.comment.endswith(f" {key}"))
+        return job
+
+    def lose(key: str, server: str) -> None:
+        assert server in job_of(key).nodes
+        node = f"NodeName={server}"
+        cluster.run("scontrol", "update", node, "State=DOWN", "Reason=test")
+        with suppress(EngineFault):  # Its slurmd may have registered it again by now.
+            cluster.run("scontrol", "update", node, "State=RESUME")
+
     def evict(key: str) -> None:
-        (job,) = (
-            j for j in client.jobs() if j.comment.endswith(f" {key}") and j.state == "RUNNING"
-        )
+        job = job_of(key)
         cluster.run("scontrol", "update", f"JobId={job.job_id}", "Requeue=1")
         cluster.run("scontrol", "requeue", str(job.job_id))
 
@@ -77,6 +90,7 @@ def _harness(
         ShellPrograms(directory),
         occupy=occupy,
         evict=evict,
+        lose_server=lose,
         offer=offer,
         withdraw=lambda handle: cluster.run("scancel", handle.split()[1]),
     )

@@ -1,5 +1,6 @@
 """What the engine takes off its servers, and what the core stops for another's sake."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -415,6 +416,10 @@ def lose(cluster: Cluster, *servers: str) -> list[act.Action]:
     return list(asked)
 
 
+def _resizes(actions: Iterable[act.Action]) -> list[act.Action]:
+    return [action for action in actions if isinstance(action, act.ResizeAllocation)]
+
+
 def on(cluster: Cluster) -> list[str]:
     return [placement.server for placement in cluster.record("web").placements]
 
@@ -474,10 +479,40 @@ def test_what_is_not_replaced_yet_is_replaced_when_there_is_room() -> None:
     lose(cluster, "b", "c")
     record = cluster.record("web")
     assert [p.server for p in record.planned] == ["a", "d"]
-    assert [p.server for p in record.lost] == ["c"]
+    assert [p.server for p in record.lost[record.replacing :]] == ["c"]
     cluster.tell(ev.AllocationResized(record.key, record.planned))
+    assert [p.server for p in record.lost] == ["c"]
     cluster.tell(ev.ServerReported(server("e", 1)))
     assert [p.server for p in record.planned] == ["a", "d", "e"]
+    check_replay(cluster)
+
+
+def test_a_replacement_that_fails_is_asked_for_again_ever_later() -> None:
+    cluster = spread_out()
+    cluster.tell(ev.ServerLeft("b", "it failed"))
+    asked = lose(cluster, "b")
+    record = cluster.record("web")
+    for wait in (1.0, 2.0, 4.0):
+        (resize,) = asked
+        assert isinstance(resize, act.ResizeAllocation)
+        assert [p.server for p in resize.placements] == ["a", "c"]
+        failed = ev.ResizeFailed(record.key, "no", resize.placements)
+        assert not _resizes(cluster.tell(failed).actions)
+        assert record.phase is Phase.RUNNING
+        assert [p.server for p in record.lost] == ["b"]
+        # Room elsewhere hastens nothing: it is not known why it failed.
+        assert not _resizes(
+            cluster.tell(ev.ServerReported(server("d", 1, accepting=False))).actions
+        )
+        check_replay(cluster)
+        assert cluster.manager.wake_at(cluster.now) == cluster.now + wait
+        cluster.now += wait
+        asked = _resizes(cluster.tell(ev.TimePassed()).actions)
+    cluster.tell(ev.AllocationResized(record.key, record.planned))
+    assert on(cluster) == ["a", "c"]
+    assert not record.lost
+    assert record.resizes_failed == 0
+    assert cluster.manager.wake_at(cluster.now) is None
     check_replay(cluster)
 
 

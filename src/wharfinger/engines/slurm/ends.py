@@ -29,6 +29,7 @@ _EVICTED = {
     "REVOKED": "preempted",
 }
 _KILLED = frozenset({"CANCELLED", "TIMEOUT", "DEADLINE"})
+_SLURMS_SIGNALS = frozenset({9, 15})
 _WORDS = {"TIMEOUT": TIME_LIMIT, "DEADLINE": TIME_LIMIT, "OUT_OF_MEMORY": OUT_OF_MEMORY}
 
 
@@ -42,6 +43,7 @@ class RunReading:
         fault: What was said where nothing was started; empty = nothing.
         unshared: Its directory is not there any more.
         not_alive: That is why we have asked.
+        part_failed: It has failed on one of several nodes, and goes on on others.
     """
 
     record: RunRecord
@@ -50,6 +52,7 @@ class RunReading:
     fault: str = ""
     unshared: bool = False
     not_alive: bool = False
+    part_failed: bool = False
 
 
 def is_over(job: SlurmJob) -> bool:
@@ -72,6 +75,16 @@ def was_taken_off(job: SlurmJob) -> bool:
     return job.state.upper() in _EVICTED
 
 
+def had_no_script(job: SlurmJob) -> bool:
+    """Whether Slurm ended it because no node had its script."""
+    return job.state.upper() == "FAILED" and job.state_reason == "JobLaunchFailure"
+
+
+def lost_script(key: str, job: SlurmJob) -> End:
+    """The report that it was ended so."""
+    return evicted(key, NODE_FAILURE, f"{_detail(job)}: the node with its script was lost")
+
+
 def was_requeued(job: SlurmJob) -> bool:
     """Whether it ran and waits to run again, which ours never do of themselves."""
     return job.restarts > 0 or "REQUEUED" in job.flags
@@ -83,15 +96,26 @@ def evicted(key: str, word: str, detail: str) -> End:
 
 
 def end_of_run(
-    key: str, reading: RunReading, job: SlurmJob | JobEnd | None, *, stop_asked: bool
+    key: str,
+    reading: RunReading,
+    job: SlurmJob | JobEnd | None,
+    *,
+    stop_asked: bool,
+    lost: bool = False,
 ) -> End | None:
-    """How a run ended by its own records; ``None`` = they do not say, or nothing was started."""
+    """How a run ended by its own records; ``None`` = they do not say, or nothing was started.
+
+    ``lost``: it had several nodes, and has lost some: with the first Slurm ends the rest.
+    """
     record = reading.record.exit
     if record is None:
         return None
     asked = stop_asked or reading.stop_asked
     was_killed = record.stop_requested or record.signal is not None
-    if job is not None and was_killed and not asked and (word := _eviction_of(job)):
+    by_slurm = record.stop_requested or record.signal in _SLURMS_SIGNALS
+    word = _eviction_of(job) if job is not None else ""
+    word = word or (NODE_FAILURE if lost and by_slurm else "")
+    if job is not None and was_killed and not asked and word:
         return evicted(key, word, _detail(job))
     end = end_of(key, record, last_output=reading.last_line, not_alive=reading.not_alive)
     if isinstance(end, ev.WorkloadFinished) and end.reason == STOPPED and not asked:

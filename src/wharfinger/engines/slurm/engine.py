@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,7 +25,6 @@ from wharfinger.engines.slurm.jobs import (
     ControlOrder,
     Look,
     SlurmJobs,
-    StartOrder,
     StopOrder,
 )
 from wharfinger.engines.slurm.looks import LookTiming
@@ -32,13 +32,12 @@ from wharfinger.engines.slurm.measuring import NodeMonitor
 from wharfinger.engines.slurm.opening import patiently, read_cluster
 from wharfinger.engines.slurm.profiling import NodeProfiler
 from wharfinger.engines.slurm.progress import StartProgress
-from wharfinger.engines.slurm.script import mebibytes, whole_cpus, why_not_run
+from wharfinger.engines.slurm.runs import StartOrder
+from wharfinger.engines.slurm.script import cpus_for, why_not_run
 from wharfinger.engines.slurm.servers import Held, servers_of
-from wharfinger.engines.slurm.settings import (
-    SlurmSettings,
-)
+from wharfinger.engines.slurm.settings import SlurmSettings
 from wharfinger.engines.slurm.start import SlurmStart
-from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
+from wharfinger.engines.slurm.start_notes import StartNote, StartNotes, note_of
 from wharfinger.engines.slurm.user_jobs import LetGoOrder
 from wharfinger.engines.supervised.watcher import Watcher
 from wharfinger.errors import EngineFault, InvalidInput, NotFound
@@ -52,8 +51,8 @@ from wharfinger.model.workload import Workload
 
 log = logging.getLogger(__name__)
 
-_KILL_AFTER_SECONDS = 20.0
-"""After the grace of a stop: then Slurm is to end the job."""
+MOST_SERVERS = 32
+"""Of one workload: each costs a step of Slurm's whenever it is told something."""
 
 
 class SlurmEngine:
@@ -104,6 +103,7 @@ class SlurmEngine:
         """As Slurm has it: whole CPUs; with a shared directory it paces, suspends and measures."""
         shared = self._settings.shared_dir is not None
         return Capabilities(
+            max_servers_per_workload=MOST_SERVERS if shared else 1,
             fractional_cpu=False,
             shares_cpus=False,
             resize=Resize.WITHIN_ALLOCATION if shared else Resize.NONE,
@@ -144,7 +144,7 @@ class SlurmEngine:
             self._open_progress = StartProgress(
                 self._starts, self._jobs, self._calls, self._looks, self._settings, self._tell
             )
-            self._jobs.prepare()
+            self._jobs.runs.prepare()
             identity = self._notes.identity(secrets.token_hex(6))
             self._profiler.open(self._client, identity, secrets.token_hex(4), cluster.partition_of)
             self._listed_at = time.monotonic()
@@ -197,7 +197,7 @@ class SlurmEngine:
             self._starts,
             self._directory or shared / f"loads-{identity}",
             identity,
-            self._jobs.run_dir,
+            self._jobs.runs.run_dir,
             self._address_of,
             self._stop_as_not_alive,
             self._watcher,
@@ -318,20 +318,13 @@ class SlurmEngine:
             self._refused[key] = ev.StartFailed(key, str(error), error.retryable)
             self._tell(self._refused[key])
             return
-        (placement,) = action.placements
-        allocation = placement.allocation
-        note = StartNote(
-            action.workload.name,
-            action.placements,
-            whole_cpus(allocation),
-            mebibytes(allocation) << 20,
-            of_user=bool(action.handle),
-        )
+        note = note_of(action.workload, action.placements)
         if action.handle:
-            let_go = LetGoOrder(key, action.handle, action.workload, placement)
+            note = replace(note, of_user=True)
+            let_go = LetGoOrder(key, action.handle, action.workload, action.placements[0])
             self._calls.ask(self._jobs.let_go_operation, key, let_go)
         else:
-            order = StartOrder(key, action.workload, placement)
+            order = StartOrder(key, action.workload, action.placements)
             self._calls.ask(self._jobs.begin_operation, key, order)
         supervised = self._settings.shared_dir is not None and not action.handle
         self._starts[key] = SlurmStart(key, note, supervised)
@@ -342,11 +335,12 @@ class SlurmEngine:
             raise InvalidInput(why)
         if action.handle and action.handle not in self._offers:
             raise InvalidInput(f"{action.handle} is not held any more: its user took it back")
-        if len(action.placements) != 1:
-            raise InvalidInput(f"{len(action.placements)} servers; a job has one here")
-        server = action.placements[0].server
-        if server not in self._servers:
-            raise EngineFault(f"Slurm has no node {server!r}", retryable=True)
+        most = self.capabilities.max_servers_per_workload
+        if len(action.placements) > (1 if action.handle else most):
+            raise InvalidInput(f"{len(action.placements)} servers; its job has {most} at most here")
+        for placement in action.placements:
+            if placement.server not in self._servers:
+                raise EngineFault(f"Slurm has no node {placement.server!r}", retryable=True)
 
     def _stop(self, key: str, grace_seconds: float) -> None:
         start = self._starts.get(key)
@@ -357,22 +351,11 @@ class SlurmEngine:
         elif start.end is not None:
             self._tell(start.end)
         elif not start.settling:
-            self._ask_to_stop(StopOrder(key, grace_seconds))
+            self._progress.stop(StopOrder(key, grace_seconds))
             start.stop_asked = True
 
     def _stop_as_not_alive(self, key: str, grace_seconds: float) -> None:
-        self._ask_to_stop(StopOrder(key, grace_seconds, not_alive=True))
-
-    def _ask_to_stop(self, order: StopOrder) -> None:
-        self._calls.ask(self._jobs.stop_operation, order.key, order)
-        self._calls.ask(
-            self._jobs.kill_operation,
-            f"{order.key} kill",
-            order.key,
-            delay_seconds=order.grace_seconds + _KILL_AFTER_SECONDS,
-            internal=True,
-        )
-        self._looks.hurry()
+        self._progress.stop(StopOrder(key, grace_seconds, not_alive=True))
 
     def _forbid(self, key: str) -> None:
         """A key that never started must not start any more, whenever it is asked for."""
@@ -389,20 +372,19 @@ class SlurmEngine:
         if refused := self._why_not_resized(start, action):
             self._tell(ev.ResizeFailed(action.key, refused, action.placements))
             return
-        order = ControlOrder(action.key, placement=action.placements[0])
+        order = ControlOrder(action.key, placements=action.placements)
         self._calls.ask(self._jobs.control_operation, action.key, order)
 
     def _why_not_resized(self, start: SlurmStart | None, action: act.ResizeAllocation) -> str:
         if start is None or not start.running:
             return "it does not run"
-        held = start.note.placements[0]
-        if [placement.server for placement in action.placements] != [held.server]:
-            return f"it runs on {held.server} and can't move while it runs"
-        allocation = action.placements[0].allocation
-        if whole_cpus(allocation) > start.note.cpus:
+        held = [placement.server for placement in start.note.placements]
+        if sorted(placement.server for placement in action.placements) != sorted(held):
+            return f"it runs on {', '.join(held)} and can't move while it runs"
+        if cpus_for(action.placements) > start.note.cpus:
             return f"its job has {start.note.cpus} CPUs, and Slurm gives a running job no more"
-        if allocation.memory_bytes > start.note.memory_bytes:
-            had = start.note.memory_bytes
+        had = start.note.memory_bytes
+        if any(placement.allocation.memory_bytes > had for placement in action.placements):
             return f"its job has {had} bytes of memory, and Slurm gives a running job no more"
         return "" if start.supervised else "without a shared directory nothing holds it to less"
 
@@ -486,12 +468,12 @@ class SlurmEngine:
         for start in self._starts.values():
             job = start.job
             if start.live and job is not None and job.nodes and job.state.upper() != "PENDING":
-                placement = start.note.placements[0]
-                before = held.get(placement.server, Held())
-                held[placement.server] = Held(
-                    before.cpu_millicpus + placement.allocation.cpu_millicpus,
-                    before.memory_bytes + placement.allocation.memory_bytes,
-                )
+                for placement in start.note.placements:
+                    before = held.get(placement.server, Held())
+                    held[placement.server] = Held(
+                        before.cpu_millicpus + placement.allocation.cpu_millicpus,
+                        before.memory_bytes + placement.allocation.memory_bytes,
+                    )
         self._profiler.add_held(held)
         if self._told_nodes is self._nodes and self._told_held == held:
             return
@@ -527,7 +509,7 @@ class SlurmEngine:
                 raise NotFound(f"{key!r} has no load generator: there is no shared directory")
             return self._monitor.read_load(key, offset, limit_bytes)
         ended = start.end is not None
-        run_dir = self._jobs.run_dir(key)
+        run_dir = self._jobs.runs.run_dir(key)
         if run_dir is not None:
             with suppress(NotFound):
                 return LogChunk(*read_output(run_dir, offset, limit_bytes), ended)
@@ -537,7 +519,7 @@ class SlurmEngine:
     def log_offset_at(self, key: str, seconds: float) -> int | None:
         """Where output begins that is so new; see ``Engine.log_offset_at``."""
         self._start_of(key)
-        run_dir = self._jobs.run_dir(key)
+        run_dir = self._jobs.runs.run_dir(key)
         if run_dir is not None:
             with suppress(NotFound):
                 return output_offset_at(run_dir, seconds)
@@ -548,7 +530,7 @@ class SlurmEngine:
     ) -> Sequence[tuple[int, float]]:
         """When a piece of the output was written; see ``Engine.log_times``."""
         self._start_of(key)
-        run_dir = self._jobs.run_dir(key)
+        run_dir = self._jobs.runs.run_dir(key)
         if run_dir is not None:
             with suppress(NotFound):
                 return output_times(run_dir, offset, length_bytes)

@@ -5,16 +5,11 @@ They keep to this order, so that a crash at any point starts nothing twice and l
 note, the run directory, the job (held), its number in the note, its release.
 """
 
-import hashlib
 import logging
-import os
-import shutil
-import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 
 from wharfinger.core import events as ev
@@ -22,60 +17,28 @@ from wharfinger.engines.slow import Backoff, Operation, SlowCalls
 from wharfinger.engines.slurm import script
 from wharfinger.engines.slurm.client.base import JobEnd, Node, SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import RunReading, has_had_node, is_over
+from wharfinger.engines.slurm.runs import RunDirectories, StartOrder
 from wharfinger.engines.slurm.settings import SlurmSettings
-from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
+from wharfinger.engines.slurm.start_notes import StartNote, StartNotes, note_of
 from wharfinger.engines.slurm.user_jobs import UserJobs, is_let_go
-from wharfinger.engines.supervised.records import not_alive_grace_seconds, note_not_alive
+from wharfinger.engines.supervised.records import note_not_alive
 from wharfinger.errors import (
     EngineFault,
-    InvalidInput,
     NotFound,
     OutOfSpace,
     SlurmRefused,
     WharfingerError,
 )
-from wharfinger.files.atomic import sync_directory
-from wharfinger.host.accounts import other_account
-from wharfinger.host.binaries import supervisor_path
-from wharfinger.host.environment import environment
-from wharfinger.host.processes import marker_of
-from wharfinger.host.reports import last_line
 from wharfinger.host.run_control import write_pace, write_stop, write_suspended
-from wharfinger.host.run_dir import (
-    Claim,
-    RunRecord,
-    open_run_dir,
-    read_run,
-    read_text,
-    write_synced,
-)
-from wharfinger.host.supervisor import (
-    LaunchSpec,
-    cancel,
-    signal_named,
-)
 from wharfinger.model.allocation import Placement
-from wharfinger.model.workload import Workload
 
 log = logging.getLogger(__name__)
 
-LOG_CAP_BYTES = 8 << 20
-"""Of each workload's output, what is kept."""
 _AWAY = Backoff(first_seconds=0.5, factor=1.6, max_seconds=5.0)
-_GONE = RunReading(RunRecord(Claim.NONE, None, None, None), unshared=True)
 _MANY = 256
 """Jobs in one call."""
 _SOME, _FEW = 32, 8
 """Jobs in one run of calls that may need one call for each; the same, where they always do."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartOrder:
-    """A start that was asked for."""
-
-    key: str
-    workload: Workload
-    placement: Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +56,7 @@ class ControlOrder:
 
     key: str
     suspended: bool | None = None
-    placement: Placement | None = None
+    placements: tuple[Placement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +102,7 @@ class SlurmJobs:
         settings: What the administrator stated.
         identity: Names this engine's jobs.
         partitions: Whose nodes are the servers.
-        partition_of: The partition in which a node is used, by its name.
+        partition_of: The partition in which nodes are used, by their names.
         watched: What is watched now; called on the thread of the calls.
         calls: The thread.
     """
@@ -151,7 +114,7 @@ class SlurmJobs:
         settings: SlurmSettings,
         identity: str,
         partitions: Sequence[str],
-        partition_of: Callable[[str], str],
+        partition_of: Callable[[Sequence[str]], str],
         watched: Callable[[], WatchedStarts],
         calls: SlowCalls,
     ) -> None:
@@ -165,6 +128,7 @@ class SlurmJobs:
         self._doubtful: set[str] = set()
         self._let_go: set[str] = set()
         self._user_jobs = UserJobs(client, notes, partitions, self._ask_for_release)
+        self.runs = RunDirectories(notes, settings, identity, self._user_jobs.keys.values())
         self._listed_at = -1e9
         self._used_at = 0.0
         self._usage_failures = 0
@@ -182,135 +146,15 @@ class SlurmJobs:
         self.note_start_operation = Operation(
             "note start", self._note_start, _MANY, give_up_seconds=60.0, backoff=_AWAY, closes=True
         )
+        self.note_lost_operation = Operation(
+            "note lost", self._note_lost, 1, give_up_seconds=60.0, backoff=_AWAY, closes=True
+        )
         self.forget_operation = Operation("forget", self._forget, _MANY, backoff=_AWAY, closes=True)
         self.let_go_operation = Operation("let go", self._user_jobs.let_go, 1, backoff=_AWAY)
         self.annotate_operation = Operation(
             "annotate", self._user_jobs.annotate, _FEW, give_up_seconds=60.0, backoff=_AWAY
         )
         self.look_operation = Operation("look", lambda _: [self.look()], 1, backoff=_AWAY)
-
-    # --- the run directories ------------------------------------------------------------------
-
-    @property
-    def _runs(self) -> Path | None:
-        shared = self._settings.shared_dir
-        return None if shared is None else shared / f"runs-{self._identity}"
-
-    def run_dir(self, key: str) -> Path | None:
-        """Where a start's records are; ``None`` = there are none, for it has no supervisor."""
-        if self._runs is None or key in self._user_jobs.keys.values():
-            return None
-        return self._runs / key
-
-    @cached_property
-    def _supervisor(self) -> Path:
-        """The supervisor, where nobody else can write, under a name that tells versions apart."""
-        if self._runs is None:
-            raise EngineFault("there is no shared directory")
-        program = supervisor_path().read_bytes()
-        name = f".supervisor-{hashlib.blake2s(program, digest_size=8).hexdigest()}"
-        path = self._runs / name
-        if not _is_program(path, program):
-            part = path.with_name(f"{name}.{os.getpid()}")
-            with part.open("wb") as file:
-                file.write(program)
-                os.fchmod(file.fileno(), 0o700)
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-            sync_directory(self._runs)
-        return path
-
-    def prepare(self) -> None:
-        """Make what all starts need on the shared directory.
-
-        ``InvalidInput``: it is not what the starts that are noted have used, or not ours alone.
-        """
-        self._check_records()
-        if self._runs is None:
-            return
-        try:
-            with suppress(FileExistsError):
-                self._runs.mkdir(mode=0o700)
-            _check_ours(self._runs)
-            _ = self._supervisor
-        except OSError as error:
-            raise EngineFault(
-                f"--shared-dir {self._settings.shared_dir}: {error.strerror}"
-            ) from error
-
-    def _check_records(self) -> None:
-        """Refuse another shared directory than that which has records of what may still run."""
-        shared = self._settings.shared_dir
-        noted, now = self._notes.shared_dir(), str(shared or "")
-        live = sum(
-            note.job_id is not None and not note.has_end and not note.of_user
-            for note in self._notes.items().values()
-        )
-        place = f"--shared-dir {shared}" if shared else "--shared-dir: missing"
-        if live and noted is not None and noted != now:
-            mend = f"name {noted}" if noted else "leave it out"
-            has = f"have their records in {noted}" if noted else "were begun without one"
-            raise InvalidInput(f"{place}: {live} starts {has}; {mend} until they have ended")
-        if live and shared is not None and self._runs is not None and not self._runs.is_dir():
-            raise InvalidInput(
-                f"{place}: {self._runs.name} is not there, which has the records of {live} starts; "
-                "mount what was there, or make it again if that is lost"
-            )
-        if noted != now:
-            self._notes.put_shared_dir(now)
-
-    def _make_run_dir(self, order: StartOrder, run_dir: Path) -> None:
-        """The directory with the supervisor's instructions, unless it is there."""
-        if run_dir.exists():
-            return
-        unfinished = run_dir.with_name(f".new.{order.key}")
-        allocation = order.placement.allocation
-        run = order.workload.run
-        spec = LaunchSpec(
-            command=run.command,
-            env={**environment(order.workload), **marker_of(run_dir)},
-            working_directory=Path(run.working_directory),
-            stop_grace_seconds=run.stop_grace_seconds,
-            log_cap_bytes=LOG_CAP_BYTES,
-            cpu_millicpus=None if allocation.best_effort else allocation.cpu_millicpus,
-            account=other_account(run.user),
-            stop_signal=signal_named(run.stop_signal),
-            pass_status=True,
-        ).encode()
-        try:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir(mode=0o700)
-            with open_run_dir(unfinished) as directory:
-                write_synced(directory, script.SPEC_FILE, spec)
-                os.fsync(directory)
-            unfinished.rename(run_dir)
-            sync_directory(run_dir.parent)
-        except OSError as error:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise OutOfSpace(f"cannot make {run_dir}: {error.strerror}") from error
-
-    def read(self, key: str) -> RunReading | None:
-        """What its run directory says; ``None`` = there is none, or it can't be read now."""
-        run_dir = self.run_dir(key)
-        if run_dir is None:
-            return None
-        try:
-            record = read_run(run_dir)
-            with open_run_dir(run_dir) as directory:
-                stop_asked = read_text(directory, "stop") is not None
-                said = (read_text(directory, script.LOG_FILE) or "").strip().split("\n")[-1]
-        except NotFound:
-            return _GONE
-        except OSError as error:  # As of a file server that was restarted; others are read.
-            log.info("%s can't be read now: %s", run_dir, error.strerror)
-            return None
-        line = last_line(run_dir) if record.exit is not None else ""
-        fault = "".join(c if c.isprintable() else " " for c in said)[:200]
-        not_alive = not_alive_grace_seconds(run_dir) is not None
-        return RunReading(
-            record, stop_asked, line, "" if record.exit else fault, not_alive=not_alive
-        )
 
     # --- starting -----------------------------------------------------------------------------
 
@@ -327,46 +171,43 @@ class SlurmJobs:
         self._calls.ask(self.release_operation, key, key, internal=True)
 
     def _begin_one(self, order: StartOrder) -> int:
-        key, placement = order.key, order.placement
+        key = order.key
         note = self._notes.get(key)
         if note is not None and note.job_id is not None:
             return note.job_id
-        run_dir = self.run_dir(key)
         try:
             if note is None:
-                allocation = placement.allocation
-                memory_bytes = script.mebibytes(allocation) << 20
-                cpus = script.whole_cpus(allocation)
-                note = StartNote(order.workload.name, (placement,), cpus, memory_bytes)
+                note = note_of(order.workload, order.placements)
                 self._notes.put({key: note})
             else:
                 self._doubtful.add(key)  # An engine before us may have come further.
-            if run_dir is not None:
-                self._make_run_dir(order, run_dir)
+            self.runs.make(order)
         except OutOfSpace as error:
             raise EngineFault(str(error)) from error  # Tried again elsewhere, not here for ever.
         job_id = self._find_job(key) if key in self._doubtful else None
         if job_id is None:
             self._doubtful.add(key)  # Until it is known what came of it.
-            job_id = self._submit(order, run_dir)
+            job_id = self._submit(order)
         self._notes.put({key: replace(note, job_id=job_id)})
         self._doubtful.discard(key)
         return job_id
 
-    def _submit(self, order: StartOrder, run_dir: Path | None) -> int:
-        text = (
-            script.plain_script(order.workload)
-            if run_dir is None
-            else script.supervised_script(run_dir, self._supervisor)
-        )
+    def _submit(self, order: StartOrder) -> int:
+        home, servers = self.runs.home(order.key), [p.server for p in order.placements]
+        if home is None:
+            text = script.plain_script(order.workload)
+        elif several := self.runs.of_nodes(order.key):
+            cpus = script.cpus_for(order.placements)
+            text = script.several_script(home, several, self.runs.supervisor, cpus)
+        else:
+            text = script.supervised_script(home, self.runs.supervisor)
         options = script.options_of(
             order.workload,
-            order.placement.server,
-            order.placement.allocation,
+            order.placements,
             script.comment_of(self._identity, order.key),
-            self._partition_of(order.placement.server),
+            self._partition_of(servers),
             self._settings,
-            run_dir,
+            home,
         )
         return self._client.submit(text, options)
 
@@ -394,10 +235,11 @@ class SlurmJobs:
         asked: list[SlurmJob] = []
         jobs, gone = self._keep_from_starting([order.key for order in orders])
         for order in orders:
-            key, run_dir = order.key, self.run_dir(order.key)
-            if key not in gone and run_dir is not None:
+            key = order.key
+            if key not in gone:
                 try:
-                    self._write_stop(order, run_dir)
+                    for run_dir in self.runs.all_of(key):
+                        _write_stop(order, run_dir)
                 except OSError as error:
                     why = f"{run_dir}: cannot write why it is stopped: {error.strerror}"
                     results.append(EngineFault(why, retryable=True))
@@ -429,7 +271,7 @@ class SlurmJobs:
         jobs = self._noted_jobs(keys)
         gone, unclaimed = set(), []
         for key in keys:
-            claimed = self._cancel_claim(key)
+            claimed = self.runs.cancel_claims(key)
             if claimed or (claimed is None and _never_began(jobs.get(key))):
                 gone.add(key)
             elif claimed is None and _waits(jobs, key):
@@ -450,27 +292,10 @@ class SlurmJobs:
                 with suppress(SlurmRefused):
                     self._client.hold([job_id])
 
-    def _write_stop(self, order: StopOrder, run_dir: Path) -> None:
-        with suppress(NotFound):
-            if order.not_alive:
-                note_not_alive(run_dir, order.grace_seconds)
-            write_stop(run_dir, order.grace_seconds)
-
     def _signal(self, jobs: Sequence[SlurmJob], name: str) -> None:
         """Tell supervisors; of a job that does not run ``scancel`` would not let go for long."""
         if there := [job.job_id for job in jobs if _runs(job)]:
             self._client.signal(there, name)
-
-    def _cancel_claim(self, key: str) -> bool | None:
-        """Whether its claim is taken, so that it never begins; ``None`` = a claim does not tell."""
-        run_dir, note = self.run_dir(key), self._notes.get(key)
-        if run_dir is None:
-            return None
-        try:
-            return cancel(run_dir)
-        except NotFound:
-            # Never made, if its job was not handed in; else it was taken away, or is not mounted.
-            return True if note is None or note.job_id is None else None
 
     def _withdraw(self, keys: Sequence[str]) -> Sequence[bool]:
         """Make sure that what has not begun never does; true = so it is."""
@@ -501,13 +326,12 @@ class SlurmJobs:
         jobs = self._noted_jobs([order.key for order in orders])
         for order in orders:
             note = self._notes.get(order.key)
-            run_dir = self.run_dir(order.key)
             try:
-                if note is None or note.job_id is None or run_dir is None:
+                if note is None or note.job_id is None or not self.runs.all_of(order.key):
                     raise EngineFault("it does not run under a supervisor")
-                self._write_control(order, run_dir)
-                if order.placement is not None:
-                    self._notes.put({order.key: replace(note, placements=(order.placement,))})
+                self._write_control(order)
+                if order.placements:
+                    self._notes.put({order.key: replace(note, placements=order.placements)})
             except WharfingerError as error:
                 results.append(EngineFault(str(error)))
                 continue
@@ -517,12 +341,16 @@ class SlurmJobs:
         self._signal(signalled, "USR1")
         return results
 
-    def _write_control(self, order: ControlOrder, run_dir: Path) -> None:
+    def _write_control(self, order: ControlOrder) -> None:
         if order.suspended is not None:
-            write_suspended(run_dir, suspended=order.suspended)
-        if order.placement is not None:
-            allocation = order.placement.allocation
-            write_pace(run_dir, None if allocation.best_effort else allocation.cpu_millicpus)
+            for run_dir in self.runs.all_of(order.key):
+                write_suspended(run_dir, suspended=order.suspended)
+        several = self.runs.of_nodes(order.key)
+        for placement in order.placements:
+            place = several.get(placement.server) or self.runs.run_dir(order.key)
+            if place is not None:
+                allocation = placement.allocation
+                write_pace(place, None if allocation.best_effort else allocation.cpu_millicpus)
 
     # --- watching -------------------------------------------------------------------------------
 
@@ -530,7 +358,7 @@ class SlurmJobs:
         """What has changed, asking Slurm no more often than need be."""
         watched = self._watched()
         now = time.monotonic()
-        hurried = watched.hurried or any(map(self._has_exit, watched.running))
+        hurried = watched.hurried or any(map(self.runs.has_ended, watched.running))
         if not hurried and now - self._listed_at < self._settings.poll_seconds:
             return Look(time.monotonic() - now, readings=self._readings(watched.starting))
         try:
@@ -550,18 +378,18 @@ class SlurmJobs:
         # Scripts that were one too many for this look are read by the next.
         self._listed_at = now if self._user_jobs.all_read else -1e9
         # After the listing: what has ended by then has written its record.
-        over = [key for key in watched.running if key not in jobs or not _runs(jobs[key])]
+        over = [
+            key
+            for key in watched.running
+            if key not in jobs or not _runs(jobs[key]) or self.runs.has_ended_in_part(key)
+        ]
         readings = self._readings((*watched.starting, *over))
         named = ((script.profiler_name(self._identity, job.comment), job) for job in listed)
         profilers = {name: job for name, job in named if name is not None}
         return Look(time.monotonic() - now, jobs, nodes, readings, usage, offers, profilers)
 
-    def _has_exit(self, key: str) -> bool:
-        run_dir = self.run_dir(key)
-        return run_dir is not None and os.path.lexists(run_dir / "exit")
-
     def _readings(self, keys: Sequence[str]) -> dict[str, RunReading]:
-        readings = {key: self.read(key) for key in keys}
+        readings = {key: self.runs.read(key) for key in keys}
         return {key: reading for key, reading in readings.items() if reading is not None}
 
     def _own_jobs(self, listed: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
@@ -659,6 +487,17 @@ class SlurmJobs:
             self._notes.put(notes)
         return [None] * len(started)
 
+    def _note_lost(self, losses: Sequence[tuple[str, tuple[Placement, ...]]]) -> Sequence[None]:
+        notes = {}
+        for key, lost in losses:
+            note = self._notes.get(key)
+            if note is not None and not note.has_end:
+                notes[key] = note.without(lost)
+                self.runs.spread(key, [placement.server for placement in notes[key].placements])
+        if notes:
+            self._notes.put(notes)
+        return [None] * len(losses)
+
     def _settle(self, settled: Sequence[tuple[str, StartNote]]) -> Sequence[None]:
         self._notes.put(dict(settled))
         for _, note in settled:
@@ -668,32 +507,16 @@ class SlurmJobs:
 
     def _forget(self, keys: Sequence[str]) -> Sequence[None]:
         for key in keys:
-            if (run_dir := self.run_dir(key)) is not None:
-                shutil.rmtree(run_dir, ignore_errors=True)
+            self.runs.remove(key)
         self._notes.delete(keys)
         return [None] * len(keys)
 
 
-def _check_ours(directory: Path) -> None:
-    """Raise ``InvalidInput`` for what others may change: what lies there is run as we are."""
-    status = directory.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise InvalidInput(f"{directory}: is no directory; remove it")
-    if status.st_uid != os.geteuid():
-        raise InvalidInput(
-            f"{directory}: belongs to user {status.st_uid}, not to this one; remove it, or name "
-            "another --shared-dir"
-        )
-    if status.st_mode & 0o022:
-        raise InvalidInput(f"{directory}: others may write there; see what is in it: chmod 700")
-
-
-def _is_program(path: Path, program: bytes) -> bool:
-    try:
-        mode = path.lstat().st_mode
-        return stat.S_ISREG(mode) and bool(mode & 0o100) and path.read_bytes() == program
-    except FileNotFoundError:
-        return False
+def _write_stop(order: StopOrder, run_dir: Path) -> None:
+    with suppress(NotFound):
+        if order.not_alive:
+            note_not_alive(run_dir, order.grace_seconds)
+        write_stop(run_dir, order.grace_seconds)
 
 
 def _waits(jobs: Mapping[str, SlurmJob], key: str) -> bool:

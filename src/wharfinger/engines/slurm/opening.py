@@ -28,14 +28,26 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class UsedCluster:
-    """What of a cluster is used: its partitions, and the one in which each node is."""
+    """What of a cluster is used: its partitions, and the nodes of each."""
 
-    partitions: tuple[str, ...]
-    partition_of_node: Mapping[str, str]
+    nodes_by_partition: Mapping[str, Collection[str]]
 
-    def partition_of(self, node: str) -> str:
-        """The partition for a job on a node; a node that is new is of the first."""
-        return self.partition_of_node.get(node, self.partitions[0])
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """By name."""
+        return tuple(self.nodes_by_partition)
+
+    def partition_of(self, nodes: Sequence[str]) -> str:
+        """The partition for a job on these nodes; one node that is new is of the first.
+
+        Raises ``EngineFault``: none has all of them.
+        """
+        for name, members in self.nodes_by_partition.items():
+            if all(node in members for node in nodes):
+                return name
+        if len(nodes) == 1:
+            return self.partitions[0]
+        raise EngineFault(f"no partition has all of {', '.join(nodes)}", retryable=False)
 
 
 def read_cluster(client: SlurmClient, settings: SlurmSettings) -> UsedCluster:
@@ -45,16 +57,11 @@ def read_cluster(client: SlurmClient, settings: SlurmSettings) -> UsedCluster:
     check_site(patiently(client.site))
     known = patiently(client.partitions)
     partitions = choose_partitions(settings, known)
-    partition_of_node = {
-        node: partition.name
-        for partition in reversed(known)
-        if partition.name in partitions
-        for node in partition.nodes
-    }
     nodes = patiently(client.nodes)
     check_features(settings, nodes)
     _tell_of_sizeless(nodes, partitions)
-    return UsedCluster(partitions, partition_of_node)
+    members = {partition.name: frozenset(partition.nodes) for partition in known}
+    return UsedCluster({name: members[name] for name in partitions})
 
 
 def _tell_of_sizeless(nodes: Sequence[Node], partitions: Collection[str]) -> None:

@@ -28,7 +28,7 @@ from wharfinger.engines.supervised.copying import (
     read_plain,
 )
 from wharfinger.errors import EngineFault, InvalidInput
-from wharfinger.model.allocation import Allocation
+from wharfinger.model.allocation import Allocation, Placement
 
 _PROFILER_BYTES = 192 << 20
 """What the profiler itself takes beside the copy, where the node has so much left."""
@@ -112,8 +112,7 @@ class ProfilerJobs:
         seconds = limit_seconds(order.plan) + _SET_UP_SECONDS
         options = script.options_of(
             order.workload,
-            server,
-            allocation,
+            (Placement(server, allocation),),
             script.profiler_comment(self._identity, name),
             self._partition_of(server),
             self._settings,

@@ -12,7 +12,7 @@ from wharfinger.core import events as ev
 from wharfinger.engines.slow import CallOutcome, SlowCalls
 from wharfinger.engines.slurm.client.base import JobEnd, SlurmJob
 from wharfinger.engines.slurm.ends import RunReading
-from wharfinger.engines.slurm.jobs import SlurmJobs
+from wharfinger.engines.slurm.jobs import SlurmJobs, StopOrder
 from wharfinger.engines.slurm.looks import LookTiming
 from wharfinger.engines.slurm.settings import SlurmSettings
 from wharfinger.engines.slurm.start import NextStep, SlurmStart
@@ -20,6 +20,11 @@ from wharfinger.errors import InvalidInput
 from wharfinger.host.reports import STOPPED_BEFORE_START, End
 
 log = logging.getLogger(__name__)
+
+_KILL_AFTER_SECONDS = 20.0
+"""After the grace of a stop: then Slurm is to end the job."""
+_REST_GRACE_SECONDS = 10.0
+"""Of a stop on other nodes, after it has failed on one."""
 
 
 class StartProgress:
@@ -95,15 +100,15 @@ class StartProgress:
             self._looks.hurry()
 
     def _controlled(self, start: SlurmStart, outcome: CallOutcome) -> None:
-        placement = outcome.argument.placement
-        if placement is None:
+        placements = outcome.argument.placements
+        if not placements:
             if outcome.error is not None:
                 log.warning("%s: %s", start.key, outcome.error)
         elif outcome.error is not None:
-            self._tell(ev.ResizeFailed(start.key, str(outcome.error), (placement,)))
+            self._tell(ev.ResizeFailed(start.key, str(outcome.error), placements))
         elif start.live:
-            start.note = replace(start.note, placements=(placement,))
-            self._tell(ev.AllocationResized(start.key, (placement,)))
+            start.note = replace(start.note, placements=placements)
+            self._tell(ev.AllocationResized(start.key, placements))
 
     def _withdrawn(self, start: SlurmStart, outcome: CallOutcome) -> None:
         if not start.live:
@@ -121,6 +126,18 @@ class StartProgress:
             start.end_asked = True
             ended: JobEnd | None = outcome.result
             start.accounted = ended or start.accounted
+
+    def stop(self, order: StopOrder) -> None:
+        """Ask to stop a start, and for the end of its job if that has no effect."""
+        self._calls.ask(self._jobs.stop_operation, order.key, order)
+        self._calls.ask(
+            self._jobs.kill_operation,
+            f"{order.key} kill",
+            order.key,
+            delay_seconds=order.grace_seconds + _KILL_AFTER_SECONDS,
+            internal=True,
+        )
+        self._looks.hurry()
 
     def settle(self, start: SlurmStart, end: End) -> None:
         """Note how it ended; then that is reported."""
@@ -147,6 +164,16 @@ class StartProgress:
             self._tell(began)
             self._calls.ask(self._jobs.note_start_operation, start.key, began, internal=True)
             self._looks.changed = True
+        if lost := start.newly_lost():
+            start.note = start.note.without(lost)
+            self._calls.ask(
+                self._jobs.note_lost_operation,
+                f"{start.key} lost",
+                (start.key, lost),
+                internal=True,
+            )
+            if start.started is not None:
+                self._tell(*start.losses())
 
     def follow(self, start: SlurmStart, seconds: float) -> None:
         """Do what follows from what was seen; ``seconds`` since the look before."""
@@ -160,5 +187,7 @@ class StartProgress:
                 self._calls.ask(jobs.withdraw_operation, start.key, start.key, internal=True)
             case NextStep.ASK_FOR_END:
                 self._calls.ask(jobs.ends_operation, start.key, start.key, internal=True)
+            case NextStep.STOP_REST:
+                self.stop(StopOrder(start.key, _REST_GRACE_SECONDS))
             case None:
                 pass

@@ -6,7 +6,7 @@ directory; without one it ends in the program itself.
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from wharfinger.errors import InvalidInput
 from wharfinger.host.accounts import other_account
 from wharfinger.host.environment import environment
 from wharfinger.host.supervisor import signal_named
-from wharfinger.model.allocation import Allocation
+from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.workload import Workload
 
@@ -29,6 +29,11 @@ NOT_SHARED = 75
 _COMMENT = re.compile(r"wharfinger-(run|profile) ([0-9a-f]{12}) (\S{1,300})")
 _MEBIBYTE = 1 << 20
 _NAME = re.compile(r"[^A-Za-z0-9._-]")
+_KILL = 'kill -"$1" "$pid"'
+_OF_ALL_NODES = (
+    *("NNODES", "JOB_NUM_NODES", "NTASKS", "NPROCS", "NTASKS_PER_NODE"),
+    *("JOB_NODELIST", "NODELIST", "TASKS_PER_NODE"),
+)
 _ENDING_SECONDS = 60.0
 """Beyond its time limit and grace, until Slurm ends a job whose supervisor did not."""
 
@@ -124,6 +129,47 @@ def supervised_script(run_dir: Path, supervisor: Path) -> str:
     )
 
 
+def several_script(home: Path, runs: Mapping[str, Path], supervisor: Path, cpus: int) -> str:
+    """The script of a start on several nodes: a supervisor on each, as one step of its job.
+
+    Slurm tells signals to the script alone; it passes them on to each supervisor, and to nothing
+    below it, by a step on each node.
+    """
+    place, program = (shlex.quote(str(path)) for path in (home, supervisor))
+    cases = "".join(
+        f"{shlex.quote(node)}) run={shlex.quote(str(run))};; " for node, run in runs.items()
+    )
+    choose = f"case $SLURMD_NODENAME in {cases}*) exit 1;; esac"
+    begin = (
+        f'{choose}; [ -d "$run" ] || exit {NOT_SHARED}; exec 3<"$run/{SPEC_FILE}" || exit 1; '
+        f'rm -f "$run/{SPEC_FILE}"; exec {program} "$run"'
+    )
+    pass_on = f'{choose}; [ -e "$run/exit" ] || {{ read -r _ pid _ <"$run/claim" && {_KILL}; }}'
+    nodes, count = " ".join(map(shlex.quote, runs)), len(runs)
+    # What it was given at first, of which Slurm may have taken a node away.
+    forgotten = " ".join(f"SLURM_{name}" for name in _OF_ALL_NODES)
+    return (
+        "#!/bin/sh\n"
+        "# A workload of wharfinger: its records and output are in its run directories.\n"
+        f"[ -d {place} ] || exit {NOT_SHARED}\n"
+        f"unset {forgotten}\n"
+        "pass_on() {\n"
+        f"    for node in {nodes}; do\n"
+        f"        srun --overlap --nodes=1 --ntasks=1 --nodelist=$node --cpus-per-task=1 --mem=0 "
+        f'--quiet sh -c {shlex.quote(pass_on)} sh "$1" 2>/dev/null &\n'
+        "    done\n"
+        "}\n"
+        "trap 'pass_on TERM' TERM\n"
+        "trap 'pass_on USR1' USR1\n"
+        f"srun --no-kill --wait=0 --kill-on-bad-exit=0 --quiet --nodes={count} --ntasks={count} "
+        f"--ntasks-per-node=1 --nodelist={shlex.quote(','.join(runs))} --cpus-per-task={cpus} "
+        f"sh -c {shlex.quote(begin)} &\n"
+        "main=$!\n"
+        "while wait $main; status=$?; kill -0 $main 2>/dev/null; do :; done\n"
+        "exit $status\n"
+    )
+
+
 def plain_script(workload: Workload) -> str:
     """The script of a start without a shared directory.
 
@@ -152,14 +198,23 @@ def mebibytes(allocation: Allocation) -> int:
     return max(1, ceil(allocation.memory_bytes / _MEBIBYTE))
 
 
+def cpus_for(placements: Sequence[Placement]) -> int:
+    """CPUs of its job on each node: Slurm gives out the same on all."""
+    return max(whole_cpus(placement.allocation) for placement in placements)
+
+
+def mebibytes_for(placements: Sequence[Placement]) -> int:
+    """Memory of its job on each node."""
+    return max(mebibytes(placement.allocation) for placement in placements)
+
+
 def options_of(
     workload: Workload,
-    server: str,
-    allocation: Allocation,
+    placements: Sequence[Placement],
     comment: str,
     partition: str,
     settings: SlurmSettings,
-    run_dir: Path | None,
+    home: Path | None,
 ) -> Mapping[str, str]:
     """What ``sbatch`` is told, by its long names."""
     options = {
@@ -167,15 +222,18 @@ def options_of(
         "job-name": _NAME.sub("_", workload.name)[:64],
         "comment": comment,
         "partition": partition,
-        "nodelist": server,
-        "nodes": "1",
-        "ntasks": "1",
-        "cpus-per-task": str(whole_cpus(allocation)),
-        "mem": f"{mebibytes(allocation)}M",
+        "nodelist": ",".join(placement.server for placement in placements),
+        "nodes": str(len(placements)),
+        "ntasks": str(len(placements)),
+        "cpus-per-task": str(cpus_for(placements)),
+        "mem": f"{mebibytes_for(placements)}M",
         "no-requeue": "",
     }
-    if run_dir is not None:
-        options |= {"output": str(run_dir / LOG_FILE), "chdir": "/"}
+    if len(placements) > 1:
+        # What it loses a node of goes on on the others.
+        options |= {"ntasks-per-node": "1", "no-kill": ""}
+    if home is not None:
+        options |= {"output": str(home / LOG_FILE), "chdir": "/"}
     limit = workload.run.time_limit_seconds
     if limit is not None:
         options["time"] = minutes(limit + workload.run.stop_grace_seconds)

@@ -41,8 +41,8 @@ class SlurmSettings:
 _OWN_OPTIONS = frozenset(
     (
         *("array", "begin", "chdir", "comment", "cpus-per-task", "dependency", "exclusive"),
-        *("hold", "job-name", "mem", "no-requeue", "nodelist", "nodes", "ntasks", "output"),
-        *("partition", "requeue", "time", "wait", "wrap"),
+        *("hold", "job-name", "mem", "no-kill", "no-requeue", "nodelist", "nodes", "ntasks"),
+        *("ntasks-per-node", "output", "partition", "requeue", "time", "wait", "wrap"),
     )
 )
 _OPTION = re.compile(r"[a-z][a-z0-9-]{0,40}")

@@ -15,9 +15,14 @@ from wharfinger.engines.slurm.script import NOT_SHARED
 from wharfinger.engines.slurm.start_notes import StartNote
 from wharfinger.host.reports import End
 from wharfinger.host.run_dir import Claim
+from wharfinger.model.allocation import Placement
+from wharfinger.model.ends import NODE_FAILURE
 
 MAX_STEP_SECONDS = 10.0
 """Counted of the time between two looks: while Slurm is away, nothing becomes overdue."""
+
+MAX_LINGERING_SECONDS = 10.0
+"""Of a job on several nodes, after its program has ended on all."""
 
 
 class NextStep(Enum):
@@ -29,6 +34,8 @@ class NextStep(Enum):
     """It has waited too long, or nothing was started: make sure that nothing is."""
     ASK_FOR_END = "ask-for-end"
     """It is over without a record: what does accounting say?"""
+    STOP_REST = "stop-rest"
+    """It has failed on one of several nodes: stop it on the others."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +55,8 @@ class SlurmStart:
         over_seconds: For how long it has been over without a word of how.
         ask_at_seconds: Of these, when accounting is asked next.
         end_asked: It has answered, if only that it does not know.
+        lingering_seconds: For how long its job has gone on after its program ended on every node.
+        rest_stopped: It failed on one node, and was asked to stop on the others.
     """
 
     key: str
@@ -65,6 +74,8 @@ class SlurmStart:
     over_seconds: float = 0.0
     ask_at_seconds: float = 0.0
     end_asked: bool = False
+    lingering_seconds: float = 0.0
+    rest_stopped: bool = False
     job: SlurmJob | None = None
     reading: RunReading | None = None
     accounted: JobEnd | None = None
@@ -85,8 +96,27 @@ class SlurmStart:
         if self.end is not None:
             return [report for report in (self.started, self.end) if report is not None]
         if self.started is not None:
-            return [self.started]
+            return [self.started, *self.losses()]
         return [ev.StartAccepted(self.key)] if self.accepted else []
+
+    def losses(self) -> list[ev.PlacementsLost]:
+        """The report of what it has lost so far, if anything."""
+        lost = self.note.lost
+        if not lost:
+            return []
+        servers = ", ".join(placement.server for placement in lost)
+        why = f"{NODE_FAILURE}: Slurm has taken {servers} from its job"
+        return [ev.PlacementsLost(self.key, lost, why)]
+
+    def newly_lost(self) -> tuple[Placement, ...]:
+        """Where its job is no more, though it goes on elsewhere."""
+        job = self.job
+        if not (self.note.several and self.live and job is not None and job.nodes):
+            return ()
+        if job.state.upper() == "PENDING":
+            return ()
+        lost = tuple(p for p in self.note.placements if p.server not in job.nodes)
+        return lost if len(lost) < len(self.note.placements) else ()
 
     def see(self, job: SlurmJob | None, reading: RunReading | None) -> ev.WorkloadStarted | None:
         """Take in what was seen; the report that it has begun, once."""
@@ -143,11 +173,18 @@ class SlurmStart:
         reading = self.reading
         if reading is not None:
             end = ends.end_of_run(
-                self.key, reading, job or self.accounted, stop_asked=self.stop_asked
+                self.key,
+                reading,
+                job or self.accounted,
+                stop_asked=self.stop_asked,
+                lost=bool(self.note.lost),
             )
             if end is not None:
                 settle(self, end)
                 return None
+        if job is not None and self._lost_its_script(job):
+            settle(self, ends.lost_script(self.key, job))
+            return None
         if self.accounted is not None and self._accounted_as_never_begun():
             end = ends.failed_start(self.key, None, self.accounted, stop_asked=self.stop_asked)
             settle(self, end)
@@ -162,6 +199,13 @@ class SlurmStart:
             )
             return None
         return step
+
+    def _lost_its_script(self, job: SlurmJob) -> bool:
+        """Whether Slurm has ended it on several nodes because the first, with its script, failed.
+
+        It ran on on the others, and Slurm says so only when that node comes back.
+        """
+        return bool(self.note.lost) and not self.stop_asked and ends.had_no_script(job)
 
     def _needs_cause(self, job: SlurmJob | None) -> bool:
         """Whether its record tells that it was killed, and accounting alone can tell by whom."""
@@ -204,7 +248,7 @@ class SlurmStart:
     ) -> NextStep | None:
         if job.state.upper() != "PENDING":
             self.waiting_seconds, self.had_begun = 0.0, self._has_begun(job)
-            return None
+            return self._follow_parts(seconds) if self.note.several else None
         had_begun, self.had_begun = self.had_begun, self._has_begun(job)
         # Its claim may be newer than Slurm's list; one that is older tells.
         if self.had_begun and (had_begun or ends.was_requeued(job)):
@@ -220,11 +264,24 @@ class SlurmStart:
             return None
         return NextStep.WITHDRAW
 
+    def _follow_parts(self, seconds: float) -> NextStep | None:
+        """What follows on several nodes, while its job runs."""
+        reading = self.reading
+        if reading is None:
+            return None
+        if reading.part_failed and not (self.rest_stopped or self.stop_asked):
+            self.rest_stopped = True
+            return NextStep.STOP_REST
+        # Its script was on a node that was lost: nobody is left to end the job.
+        self.lingering_seconds += seconds if reading.record.exit is not None else 0.0
+        return NextStep.CANCEL if self.lingering_seconds > MAX_LINGERING_SECONDS else None
+
     def why_withdrawn(self) -> ev.StartFailed:
         """Why nothing was started, now that it is sure that nothing will be."""
         job = self.job
         if job is not None and job.state.upper() == "PENDING" and not self.stop_asked:
-            room = f"no room on {self.note.placements[0].server}" if self.note.placements else ""
+            servers = ", ".join(placement.server for placement in self.note.placements)
+            room = f"no room on {servers}" if servers else ""
             said = f"Slurm says {job.state_reason}" if job.state_reason else "Slurm gives no reason"
             why = f"{room} in {self.waiting_seconds:.0f} s: {said}"
             return ev.StartFailed(self.key, why, retryable=True)

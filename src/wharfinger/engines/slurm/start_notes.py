@@ -12,9 +12,11 @@ import msgspec
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, encode_event
 from wharfinger.engines.notes import Notes
+from wharfinger.engines.slurm.script import cpus_for, mebibytes_for
 from wharfinger.errors import StoreDamaged
 from wharfinger.host.reports import End
 from wharfinger.model.allocation import Placement
+from wharfinger.model.workload import Workload
 
 IDENTITY = "identity"
 _PREFIX = "start/"
@@ -28,12 +30,14 @@ class StartNote:
     Attributes:
         workload: Its name, for messages.
         placements: Where it is, by its newest allocation; empty = its key is forbidden.
-        cpus, memory_bytes: What its job holds.
+        cpus, memory_bytes: What its job holds, on each of its nodes.
         job_id: Slurm's number; ``None`` = not handed in yet, as far as is known.
         reports: That it started, and how it ended, as they are logged.
         of_user: Its job is a user's, which we have only let go.
         user: Who handed that in; empty = not known.
         user_job_id, user_cpus: Its number, and the CPUs that it states: noted before it is changed.
+        several: It began on several nodes, and has a run directory for each.
+        lost: Of those, where it is no more.
     """
 
     workload: str = ""
@@ -46,6 +50,17 @@ class StartNote:
     user: str = ""
     user_job_id: int | None = None
     user_cpus: int = 0
+    several: bool = False
+    lost: tuple[Placement, ...] = ()
+
+    def without(self, lost: tuple[Placement, ...]) -> "StartNote":
+        """The same after it has lost these placements."""
+        gone = {placement.server for placement in lost}
+        return replace(
+            self,
+            placements=tuple(p for p in self.placements if p.server not in gone),
+            lost=(*(p for p in self.lost if p.server not in gone), *lost),
+        )
 
     @property
     def has_end(self) -> bool:
@@ -70,6 +85,17 @@ class StartNote:
             elif isinstance(report, End):
                 end = report
         return started, end
+
+
+def note_of(workload: Workload, placements: tuple[Placement, ...]) -> StartNote:
+    """The note of a start of ours, before Slurm is asked for anything."""
+    return StartNote(
+        workload.name,
+        placements,
+        cpus_for(placements),
+        mebibytes_for(placements) << 20,
+        several=len(placements) > 1,
+    )
 
 
 class StartNotes:

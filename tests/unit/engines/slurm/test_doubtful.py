@@ -14,7 +14,7 @@ from tests.support.fake_slurm import FakeSlurm
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.notes import MemoryNotes
-from wharfinger.engines.slurm import SlurmEngine, SlurmSettings, jobs
+from wharfinger.engines.slurm import SlurmEngine, SlurmSettings, runs
 from wharfinger.engines.slurm.client.base import SlurmJob
 from wharfinger.errors import EngineFault, InvalidInput
 from wharfinger.host.run_dir import RunRecord
@@ -303,14 +303,14 @@ def test_a_directory_that_cannot_be_read_now_holds_back_no_other(
     trial: EngineTrial, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trial.run_lasting("k")
-    read_run = jobs.read_run
+    read_run = runs.read_run
 
     def read(run_dir: Path) -> RunRecord:
         if run_dir.name == "k":
             raise OSError(errno.ESTALE, "Stale file handle")
         return read_run(run_dir)
 
-    monkeypatch.setattr(jobs, "read_run", read)
+    monkeypatch.setattr(runs, "read_run", read)
     slurm.end(_only_job(slurm, "k"), "COMPLETED")
     trial.start("other", trial.programs.exiting("other", 3))
     trial.expect_status("other", 3)

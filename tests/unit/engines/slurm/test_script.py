@@ -16,7 +16,7 @@ from wharfinger.engines.slurm.script import (
     supervised_script,
 )
 from wharfinger.engines.slurm.settings import SlurmSettings
-from wharfinger.model.allocation import Allocation
+from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run, Workload, WorkloadType
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=40)
@@ -67,8 +67,7 @@ def test_the_specification_is_gone_once_it_is_open(tmp_path: Path) -> None:
 def test_options_are_whole_cpus_mebibytes_and_a_name_without_newlines() -> None:
     options = options_of(
         _workload("a\nb", time_limit_seconds=90.0, stop_grace_seconds=10.0),
-        "n1",
-        Allocation(1500, (64 << 20) + 1),
+        (Placement("n1", Allocation(1500, (64 << 20) + 1)),),
         comment_of("0" * 12, "k"),
         "main",
         SlurmSettings(sbatch={"account": "physics"}),
