@@ -55,7 +55,7 @@ class ProfilerJobs:
         settings: What the administrator stated; with a shared directory.
         identity: Names this engine's jobs.
         token: Tells this engine's from those of an earlier one.
-        partition_of: The partition in which a node is used, by its name.
+        partition_of: The partition in which all of these nodes are used.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ProfilerJobs:
         settings: SlurmSettings,
         identity: str,
         token: str,
-        partition_of: Callable[[str], str],
+        partition_of: Callable[[Sequence[str]], str],
     ) -> None:
         assert settings.shared_dir is not None
         self._client = client
@@ -114,7 +114,7 @@ class ProfilerJobs:
             order.workload,
             (Placement(server, allocation),),
             script.profiler_comment(self._identity, name),
-            self._partition_of(server),
+            self._partition_of((server,)),
             self._settings,
             directory,
         )
@@ -199,7 +199,7 @@ class ProfilerJobs:
             **self._settings.sbatch,
             "job-name": "wharfinger-clear",
             "comment": script.profiler_comment(self._identity, f"{name}{_CLEAR}"),
-            "partition": self._partition_of(job.nodes[0]),
+            "partition": self._partition_of(job.nodes[:1]),
             "nodelist": job.nodes[0],
             "cpus-per-task": "1",
             "mem": f"{_PROFILER_BYTES >> 20}M",

@@ -7,7 +7,7 @@ and nothing is left of them, however the plan ended.
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wharfinger.core import actions as act
@@ -81,7 +81,11 @@ class NodeProfiler:
         self._answers: dict[str, CopyAnswer] = {}
 
     def open(
-        self, client: SlurmClient, identity: str, token: str, partition_of: Callable[[str], str]
+        self,
+        client: SlurmClient,
+        identity: str,
+        token: str,
+        partition_of: Callable[[Sequence[str]], str],
     ) -> None:
         """Begin, and have what an earlier engine left ended; see ``ProfilerJobs``."""
         if self._settings.shared_dir is None:
