@@ -43,9 +43,11 @@ while :; do
     esac
     shift
 done
+exec 3<&0
 pids= status=0
+trap 'for pid in $pids; do kill -9 -$pid; done; exit 143' TERM
 for node in $(echo $nodes | tr , ' '); do
-    SLURMD_NODENAME=$node setsid "$@" &
+    SLURMD_NODENAME=$node setsid "$@" <&3 &
     pids="$pids $!"
     [ "$beside" ] || echo $! >$FAKE_STEPS.$node
 done
@@ -89,6 +91,7 @@ class FakeSlurm:
     forbids_updates: bool = False
     accounting: Accounting = Accounting.SLURMDBD
     version: tuple[int, int] = (22, 5)
+    max_time_seconds: float | None = None
     before: Callable[[str], None] = lambda name: None
     calls: list[str] = field(default_factory=list)
     _jobs: dict[int, _Job] = field(default_factory=dict)
@@ -139,6 +142,14 @@ class FakeSlurm:
                 job.process = None
             job.job = replace(job.job, state=state, exit_code=0, signal=None)
 
+    def _commands(self) -> Path:
+        commands = self.directory / "commands"
+        commands.mkdir(exist_ok=True)
+        if not (commands / "srun").exists():
+            (commands / "srun").write_text(_SRUN)
+            (commands / "srun").chmod(0o700)
+        return commands
+
     def _steps(self, job_id: int) -> Path:
         return self.directory / f"steps.{job_id}"
 
@@ -186,6 +197,10 @@ class FakeSlurm:
         with self._lock:
             self._run(self._jobs[job_id])
 
+    def options_of(self, job_id: int) -> Mapping[str, str]:
+        """With which a job was submitted."""
+        return self._jobs[job_id].options
+
     def own(self) -> dict[str, list[SlurmJob]]:
         """Jobs of any engine by the key in their comment."""
         found: dict[str, list[SlurmJob]] = {}
@@ -214,6 +229,7 @@ class FakeSlurm:
                 tuple(n.name for n in self.nodes_by_name.values() if name in n.partitions),
                 name == "main",
                 accepts=True,
+                max_time_seconds=self.max_time_seconds,
             )
             for name in names
         ]
@@ -303,11 +319,7 @@ class FakeSlurm:
     def _run(self, job: _Job) -> None:
         path = self.directory / f"script.{job.job.job_id}"
         path.write_text(job.script)
-        commands = self.directory / "commands"
-        commands.mkdir(exist_ok=True)
-        if not (commands / "srun").exists():
-            (commands / "srun").write_text(_SRUN)
-            (commands / "srun").chmod(0o700)
+        commands = self._commands()
         steps = self._steps(job.job.job_id)
         environment = {
             **os.environ,
@@ -381,6 +393,9 @@ class FakeSlurm:
     def script(self, job_id: int) -> str:
         self._called("script")
         return self._jobs[job_id].script
+
+    def srun(self) -> tuple[str, Mapping[str, str]]:
+        return str(self._commands() / "srun"), {}
 
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
         self._called("usage")

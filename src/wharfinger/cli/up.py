@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import FAILED, OK, complain
 from wharfinger.cli.options import add_option, add_parts, add_state, refuse, state_path
-from wharfinger.cli.readers import probability, server_label
+from wharfinger.cli.readers import number, probability, server_label
 from wharfinger.cli.up_log import FORMS, LEVELS, UpLog, begin
 from wharfinger.errors import InvalidInput
 
@@ -29,7 +29,10 @@ _OF_THE_RUNTIME = (
     "known", "accept_loss",
 )  # fmt: skip
 """Options that ``runtime.assembly.Options`` takes under these names."""
-_OF_SLURM = ("--partition", "--platform-feature", "--shared-dir", "--sbatch-option")
+_OF_SLURM = (
+    *("--partition", "--platform-feature", "--shared-dir", "--sbatch-option"),
+    "--time-limit-factor",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,6 +91,16 @@ def add_slurm(parser: argparse.ArgumentParser) -> None:
     add("--shared-dir DIR", words, read=Path)
     words = "with --engine slurm: an option of sbatch for every job, such as account=physics"
     add("--sbatch-option NAME=VALUE ...", f"{words}; may be repeated")
+    words = (
+        "with --engine slurm: the time limit of a job whose workload states none, as a multiple of "
+        "the most that it is predicted to take, at least 10 minutes; 0 = the partition's (default: "
+        "2)"
+    )
+    add(
+        "--time-limit-factor FACTOR",
+        words,
+        read=number(0, 1000, "a number from 0 to 1000, such as 2"),
+    )
 
 
 def slurm_settings(arguments: argparse.Namespace) -> "SlurmSettings | None":
@@ -100,11 +113,13 @@ def slurm_settings(arguments: argparse.Namespace) -> "SlurmSettings | None":
         read_sbatch_options,
     )
 
+    factor = arguments.time_limit_factor
     return SlurmSettings(
         partitions=tuple(arguments.partition or ()),
         platform_features=tuple(arguments.platform_feature or ()),
         shared_dir=arguments.shared_dir,
         sbatch=read_sbatch_options(arguments.sbatch_option or ()),
+        **({} if factor is None else {"time_limit_factor": factor}),
     )
 
 

@@ -18,12 +18,14 @@ class StartWorkload:
     """Start the program on these servers; the same key never starts twice.
 
     With a ``handle`` the engine holds it already (``WorkloadOffered``), and lets it go.
+    ``at_most_seconds`` is what it is predicted to take there, at most; ``None`` = not known.
     """
 
     key: str
     workload: Workload
     placements: tuple[Placement, ...]
     handle: str = ""
+    at_most_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

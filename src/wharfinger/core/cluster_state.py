@@ -302,19 +302,6 @@ class ClusterState:
         else:
             self.resize_wanted.pop(record.name, None)
 
-    def want_resize_again(self, record: WorkloadRecord, time: float) -> None:
-        """A replacement of what it has lost has failed: it is wanted at this time, not before."""
-        self.want_resize(record, wanted=True)
-        self.resize_wanted.pop(record.name)
-        record.resize_at = time
-        self.retries.put(record.name, time)
-
-    def want_due(self, now: float) -> None:
-        """Let what failed and is due by now be asked for."""
-        while (first := self.retries.first()) is not None and first[0] <= now:
-            self.retries.drop(first[1])
-            self.resize_wanted[first[1]] = self.touched[first[1]] = None
-
     def index(self, record: WorkloadRecord) -> None:
         """Enter a record into everything that is derived."""
         if record.key:

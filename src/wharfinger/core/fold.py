@@ -33,8 +33,8 @@ from wharfinger.core.followups import same_array
 from wharfinger.core.lifecycle import Phase, Trigger
 from wharfinger.core.load_history import LoadHistory
 from wharfinger.core.memory_needs import see_kill, see_peak
+from wharfinger.core.retries import replace_later
 from wharfinger.core.reviews import AFTER_CHANGE
-from wharfinger.core.settings import MOST_DOUBLED, settings_in
 from wharfinger.core.state import (
     AdjustmentKind,
     WorkloadRecord,
@@ -464,10 +464,7 @@ def _resize_answered(
     if resized:
         record.lost, record.resizes_failed = record.lost[replacing:], 0
     elif replacing:
-        wait = 2.0 ** min(record.resizes_failed, MOST_DOUBLED)
-        record.resizes_failed += 1
-        most = settings_in(cluster.state).max_backoff_seconds
-        cluster.want_resize_again(record, time + min(wait, most))
+        replace_later(cluster, record, time)
     if isinstance(event, ev.ResizeFailed):
         record.reason, record.message = "resize-failed", event.reason
         keep_adjustment(cluster, time, record, AdjustmentKind.UNCHANGED, record)

@@ -9,6 +9,7 @@ from wharfinger.core.lifecycle import ENDED, Phase
 from wharfinger.core.residents import ClusterResidents
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.core.tracking import ProbeState
+from wharfinger.model.decisions import Term
 from wharfinger.model.profile import Measurements
 from wharfinger.model.view import Capabilities
 
@@ -133,6 +134,18 @@ def _clash(handle: str, name: str) -> act.AnnotateWorkload:
     return act.AnnotateWorkload(handle, "admission: name-taken", text)
 
 
+def _start(record: WorkloadRecord) -> act.StartWorkload:
+    predicted = record.predicted
+    completion = predicted.performance.get(Term.COMPLETION) if predicted is not None else None
+    return act.StartWorkload(
+        record.key,
+        record.workload,
+        record.placements,
+        record.offer,
+        None if completion is None else completion.high,
+    )
+
+
 def _asked_for(record: WorkloadRecord, able: Capabilities) -> list[act.Action]:
     is_stopped = record.revoking or (record.on_server and record.stop_reason)
     if is_stopped or record.phase is Phase.MIGRATING:
@@ -140,8 +153,7 @@ def _asked_for(record: WorkloadRecord, able: Capabilities) -> list[act.Action]:
     beside = _copies(record)
     match record.phase:
         case Phase.PLACED:
-            start = act.StartWorkload(record.key, record.workload, record.placements, record.offer)
-            return [start, *beside]
+            return [_start(record), *beside]
         case Phase.STARTING:
             return beside
         case Phase.ADJUSTING:

@@ -30,6 +30,7 @@ from wharfinger.core.queues import BlockedHead, entry_of
 from wharfinger.core.remedies import event_of
 from wharfinger.core.residency import is_stoppable, may_take
 from wharfinger.core.residents import ClusterResidents
+from wharfinger.core.retries import want_due
 from wharfinger.core.reviews import due_reviews, verdict_on
 from wharfinger.core.seams import verdicts
 from wharfinger.core.seams.adaptation import Remedy
@@ -300,7 +301,7 @@ class Core:
             self._arrive(now)
             self._take_reserved(now)
         self._eligibility.follow_up(now)
-        cluster.want_due(now)
+        want_due(cluster, now)
         if cluster.reviews.heap:
             self._review(now)
         if cluster.undecided:

@@ -128,3 +128,21 @@ def test_accounting_has_the_programs_own_status(tmp_path: Path):
         "k3": ("FAILED", 3),
         "k255": ("FAILED", 255),
     }
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_command_beside_a_program_ends_with_its_client(
+    cluster: SlurmCluster, client: CommandClient, tmp_path: Path
+):
+    """On the node, too, where our client is not."""
+    with _harness(tmp_path, cluster, client, faulty=False).trial() as trial:
+        trial.run_lasting("k")
+        file = tmp_path / "pid"
+        beside = trial.engine.execute("k", ("sh", "-c", f"echo $$ >{file}; exec sleep 600"))
+        cluster.wait_until(lambda: file.exists() and bool(file.read_text()), "it runs")
+        pid = int(file.read_text())
+        beside.kill()
+        assert beside.wait(20) not in (None, 0)
+        beside.close()
+        cluster.wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it has ended on its node")
+        trial.expect_no_end("k")

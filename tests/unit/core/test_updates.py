@@ -11,7 +11,14 @@ from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event, encode_event
 from wharfinger.core.lifecycle import Phase
 from wharfinger.errors import Conflict
-from wharfinger.model.decisions import Decision, Prediction, ReasonCode, Stage
+from wharfinger.model.decisions import (
+    Decision,
+    Interval,
+    Prediction,
+    ReasonCode,
+    Stage,
+    Term,
+)
 from wharfinger.model.performance import Quantity
 from wharfinger.model.workload import Adapt, Measure, Reservation, Target, Workload
 from wharfinger.runtime.requests import RequestOutcome, application, check_update
@@ -164,3 +171,17 @@ def test_a_prediction_of_version_0_1_is_of_any_target() -> None:
     assert old != payload
     read = decode_event(kind, old).decision.predicted
     assert read.is_of(Target(rate_per_second=1.0), 250)
+
+
+def test_a_start_says_what_it_is_predicted_to_take_at_most() -> None:
+    cluster = made("quasar", 4)
+    cluster.tell(ev.WorkloadSubmitted(labelled(wants())))
+    classified(cluster, "w", *RATES)
+    record = cluster.record("w")
+    synced = ev.EngineSynced((), tuple(cluster.manager.state.servers))
+    (start,) = of(act.StartWorkload, cluster.tell(synced).actions)
+    assert start.at_most_seconds is None, "a rate without an end"
+    performance = {Term.COMPLETION: Interval(50.0, 40.0, 65.0)}
+    record.predicted = replace(record.predicted, performance=performance)
+    (start,) = of(act.StartWorkload, cluster.tell(synced).actions)
+    assert start.at_most_seconds == 65.0

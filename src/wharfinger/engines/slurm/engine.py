@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
@@ -21,6 +20,7 @@ from wharfinger.engines.base import Execution, LogChunk, LogSource, Usage
 from wharfinger.engines.notes import Notes
 from wharfinger.engines.slow import CallOutcome, SlowCalls
 from wharfinger.engines.slurm.client.base import Node, SlurmClient
+from wharfinger.engines.slurm.execution import execute_beside, step_options
 from wharfinger.engines.slurm.jobs import (
     ControlOrder,
     Look,
@@ -136,8 +136,7 @@ class SlurmEngine:
                 self._notes,
                 self._settings,
                 self._notes.identity(secrets.token_hex(6)),
-                cluster.partitions,
-                cluster.partition_of,
+                cluster,
                 lambda: self._looks.watched,
                 self._calls,
             )
@@ -301,8 +300,9 @@ class SlurmEngine:
                 self._tell(ev.WorkloadProbed(key, number, Measurements(), why))
             case act.AnnotateWorkload(handle=handle):
                 self._calls.ask(self._jobs.annotate_operation, f"{handle} comment", action)
-            case act.MeasureWorkload():
-                pass  # Its monitor has taken it.
+            case act.MeasureWorkload(key=key, workload=workload):
+                if key in self._starts:  # Its monitor has taken it.
+                    self._starts[key].workload = workload
 
     def _start(self, action: act.StartWorkload) -> None:
         key = action.key
@@ -324,10 +324,10 @@ class SlurmEngine:
             let_go = LetGoOrder(key, action.handle, action.workload, action.placements[0])
             self._calls.ask(self._jobs.let_go_operation, key, let_go)
         else:
-            order = StartOrder(key, action.workload, action.placements)
+            order = StartOrder(key, action.workload, action.placements, action.at_most_seconds)
             self._calls.ask(self._jobs.begin_operation, key, order)
         supervised = self._settings.shared_dir is not None and not action.handle
-        self._starts[key] = SlurmStart(key, note, supervised)
+        self._starts[key] = SlurmStart(key, note, supervised, action.workload)
 
     def _check_start(self, action: act.StartWorkload) -> None:
         check_key(action.key)
@@ -537,21 +537,27 @@ class SlurmEngine:
         return []
 
     def execute(self, key: str, command: Sequence[str], *, stdin: bool = False) -> Execution:
-        """Not on a node of Slurm: its own ``srun`` does that."""
+        """Begin a command beside a running program, as a step of its job; see ``Engine.execute``.
+
+        ``InvalidInput`` for a user's own job: its environment and its rights are its user's.
+        """
         start = self._start_of(key)
-        if not start.running:
+        job_id = start.note.job_id
+        if not start.running or job_id is None:
             raise NotFound(f"{key!r} does not run; a command runs beside a running program")
-        _refuse_execution(start)
+        if start.note.of_user:
+            raise InvalidInput(
+                f"{start.note.workload}: it is its user's own job; use Slurm's: "
+                f"srun --jobid={job_id} --overlap COMMAND"
+            )
+        if start.workload is None:
+            why = f"{key}: just taken over, its environment is not known yet"
+            raise EngineFault(why, retryable=True)
+        step = step_options(job_id, start.note.placements[0].server)
+        return execute_beside(self._client.srun(), step, start.workload, command, stdin=stdin)
 
     def _start_of(self, key: str) -> SlurmStart:
         start = self._starts.get(key)
         if start is None:
             raise NotFound(f"no start has the key {key!r}")
         return start
-
-
-def _refuse_execution(start: SlurmStart) -> NoReturn:
-    raise InvalidInput(
-        f"{start.note.workload}: this engine runs no commands beside a program; use Slurm's: "
-        f"srun --jobid={start.note.job_id} --overlap COMMAND"
-    )

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 
 from wharfinger.core import events as ev
@@ -17,6 +18,7 @@ from wharfinger.engines.slow import Backoff, Operation, SlowCalls
 from wharfinger.engines.slurm import script
 from wharfinger.engines.slurm.client.base import JobEnd, Node, SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import RunReading, has_had_node, is_over
+from wharfinger.engines.slurm.opening import UsedCluster
 from wharfinger.engines.slurm.runs import RunDirectories, StartOrder
 from wharfinger.engines.slurm.settings import SlurmSettings
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes, note_of
@@ -35,6 +37,8 @@ from wharfinger.model.allocation import Placement
 log = logging.getLogger(__name__)
 
 _AWAY = Backoff(first_seconds=0.5, factor=1.6, max_seconds=5.0)
+LEAST_LIMIT_SECONDS = 600.0
+"""Of a job whose time limit follows a prediction."""
 _MANY = 256
 """Jobs in one call."""
 _SOME, _FEW = 32, 8
@@ -101,8 +105,7 @@ class SlurmJobs:
         notes: Of the starts.
         settings: What the administrator stated.
         identity: Names this engine's jobs.
-        partitions: Whose nodes are the servers.
-        partition_of: The partition in which nodes are used, by their names.
+        cluster: Whose nodes are the servers.
         watched: What is watched now; called on the thread of the calls.
         calls: The thread.
     """
@@ -113,8 +116,7 @@ class SlurmJobs:
         notes: StartNotes,
         settings: SlurmSettings,
         identity: str,
-        partitions: Sequence[str],
-        partition_of: Callable[[Sequence[str]], str],
+        cluster: UsedCluster,
         watched: Callable[[], WatchedStarts],
         calls: SlowCalls,
     ) -> None:
@@ -122,12 +124,12 @@ class SlurmJobs:
         self._notes = notes
         self._settings = settings
         self._identity = identity
-        self._partition_of = partition_of
+        self._cluster = cluster
         self._watched = watched
         self._calls = calls
         self._doubtful: set[str] = set()
         self._let_go: set[str] = set()
-        self._user_jobs = UserJobs(client, notes, partitions, self._ask_for_release)
+        self._user_jobs = UserJobs(client, notes, cluster.partitions, self._ask_for_release)
         self.runs = RunDirectories(notes, settings, identity, self._user_jobs.keys.values())
         self._listed_at = -1e9
         self._used_at = 0.0
@@ -201,15 +203,25 @@ class SlurmJobs:
             text = script.several_script(home, several, self.runs.supervisor, cpus)
         else:
             text = script.supervised_script(home, self.runs.supervisor)
+        partition = self._cluster.partition_of(servers)
         options = script.options_of(
             order.workload,
             order.placements,
             script.comment_of(self._identity, order.key),
-            self._partition_of(servers),
+            partition,
             self._settings,
             home,
+            self._limit_of(order, partition),
         )
         return self._client.submit(text, options)
+
+    def _limit_of(self, order: StartOrder, partition: str) -> float | None:
+        """Its time limit by what it is predicted to take; ``None`` = nothing is predicted."""
+        factor, predicted = self._settings.time_limit_factor, order.at_most_seconds
+        if predicted is None or not factor:
+            return None
+        seconds = max(factor * predicted, LEAST_LIMIT_SECONDS)
+        return min(seconds, self._cluster.most_seconds.get(partition) or inf)
 
     def _find_job(self, key: str) -> int | None:
         """The job that an earlier try has handed in; the first if there are several."""

@@ -28,9 +28,10 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True)
 class UsedCluster:
-    """What of a cluster is used: its partitions, and the nodes of each."""
+    """What of a cluster is used: its partitions, and of each its nodes and its limit of time."""
 
     nodes_by_partition: Mapping[str, Collection[str]]
+    most_seconds: Mapping[str, float | None]
 
     @property
     def partitions(self) -> tuple[str, ...]:
@@ -61,7 +62,8 @@ def read_cluster(client: SlurmClient, settings: SlurmSettings) -> UsedCluster:
     check_features(settings, nodes)
     _tell_of_sizeless(nodes, partitions)
     members = {partition.name: frozenset(partition.nodes) for partition in known}
-    return UsedCluster({name: members[name] for name in partitions})
+    most_seconds = {partition.name: partition.max_time_seconds for partition in known}
+    return UsedCluster({name: members[name] for name in partitions}, most_seconds)
 
 
 def _tell_of_sizeless(nodes: Sequence[Node], partitions: Collection[str]) -> None:

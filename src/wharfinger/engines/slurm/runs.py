@@ -51,11 +51,12 @@ SERVER_VARIABLE, SERVERS_VARIABLE = "WHARFINGER_SERVER", "WHARFINGER_SERVERS"
 
 @dataclass(frozen=True, slots=True)
 class StartOrder:
-    """A start that was asked for."""
+    """A start that was asked for; ``at_most_seconds``: predicted, ``None`` = not known."""
 
     key: str
     workload: Workload
     placements: tuple[Placement, ...]
+    at_most_seconds: float | None = None
 
 
 class RunDirectories:

@@ -215,8 +215,13 @@ def options_of(
     partition: str,
     settings: SlurmSettings,
     home: Path | None,
+    predicted_limit_seconds: float | None = None,
 ) -> Mapping[str, str]:
-    """What ``sbatch`` is told, by its long names."""
+    """What ``sbatch`` is told, by its long names.
+
+    ``predicted_limit_seconds`` is its time limit where the workload states none; ``None`` = the
+    partition's.
+    """
     options = {
         **settings.sbatch,
         "job-name": _NAME.sub("_", workload.name)[:64],
@@ -237,6 +242,8 @@ def options_of(
     limit = workload.run.time_limit_seconds
     if limit is not None:
         options["time"] = minutes(limit + workload.run.stop_grace_seconds)
+    elif predicted_limit_seconds is not None:
+        options["time"] = str(max(1, int(predicted_limit_seconds // 60)))
     return options
 
 

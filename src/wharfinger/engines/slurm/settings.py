@@ -25,6 +25,8 @@ class SlurmSettings:
         poll_seconds: Between two looks at nodes and jobs, while nothing starts or ends.
         pending_seconds: How long a released job may wait for the room that it was placed in; then
             it is taken back, and placed anew.
+        time_limit_factor: The time limit of a job whose workload states none, over the most that it
+            is predicted to take; 0 = the partition's default.
         lost_seconds: After a job's end, how long its records may take to show on the shared
             directory, or in accounting.
     """
@@ -36,6 +38,7 @@ class SlurmSettings:
     poll_seconds: float = 5.0
     pending_seconds: float = 120.0
     lost_seconds: float = 30.0
+    time_limit_factor: float = 2.0
 
 
 _OWN_OPTIONS = frozenset(

@@ -17,6 +17,7 @@ from wharfinger.host.reports import End
 from wharfinger.host.run_dir import Claim
 from wharfinger.model.allocation import Placement
 from wharfinger.model.ends import NODE_FAILURE
+from wharfinger.model.workload import Workload
 
 MAX_STEP_SECONDS = 10.0
 """Counted of the time between two looks: while Slurm is away, nothing becomes overdue."""
@@ -45,6 +46,7 @@ class SlurmStart:
     Attributes:
         note: As it was noted last.
         supervised: It has a run directory.
+        workload: What it is; ``None`` = an earlier engine started it, and that was not told yet.
         accepted: Slurm has its job.
         released: It was let go, perhaps; ``None`` = that is not decided yet.
         started, end: What was reported; an end only once it was noted.
@@ -62,6 +64,7 @@ class SlurmStart:
     key: str
     note: StartNote
     supervised: bool
+    workload: Workload | None = None
     accepted: bool = False
     released: bool | None = None
     started: ev.WorkloadStarted | None = None

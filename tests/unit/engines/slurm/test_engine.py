@@ -367,3 +367,31 @@ def test_servers_are_made_anew_only_where_something_changed(
     assert not made
     trial.run_lasting("k")
     trial.wait_until(lambda: made, "what it holds")
+
+
+@pytest.mark.parametrize(
+    ("at_most_seconds", "limit_seconds", "most_seconds", "minutes"),
+    [
+        (900.0, None, None, "30"),
+        (20.0, None, None, "10"),
+        (900.0, None, 1200.0, "20"),
+        (900.0, 60.0, None, "3"),
+        (None, None, None, None),
+    ],
+)
+def test_a_time_limit_follows_what_is_predicted(
+    trial: EngineTrial,
+    slurm: FakeSlurm,
+    at_most_seconds: float | None,
+    limit_seconds: float | None,
+    most_seconds: float | None,
+    minutes: str | None,
+):
+    slurm.max_time_seconds = most_seconds
+    trial.reopen()
+    start = trial.action("k", trial.programs.exiting("k", 0))
+    run = replace(start.workload.run, time_limit_seconds=limit_seconds)
+    workload = replace(start.workload, run=run)
+    trial.perform(replace(start, workload=workload, at_most_seconds=at_most_seconds))
+    trial.expect_status("k", 0)
+    assert slurm.options_of(_only_job(slurm, "k")).get("time") == minutes

@@ -237,5 +237,11 @@ class SlurmClient(Protocol):
     def script(self, job_id: int) -> str:
         """The batch script of a job, as its user handed it in."""
 
+    def srun(self) -> tuple[str, Mapping[str, str]]:
+        """The path of ``srun``, and what it needs in its environment to find the cluster.
+
+        Raises ``SlurmRefused``: it is not installed. Asks nobody.
+        """
+
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
         """CPU seconds and peak memory in bytes so far, of those running jobs that are measured."""

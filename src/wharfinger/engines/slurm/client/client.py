@@ -168,6 +168,10 @@ class CommandClient:
         answer = self._commands.run("scontrol", "write", "batch_script", str(job_id), "-")
         return answer.decode("utf-8", "surrogateescape")
 
+    def srun(self) -> tuple[str, Mapping[str, str]]:
+        """The path of ``srun``, and what it needs in its environment to find the cluster."""
+        return self._commands.path("srun"), self._commands.cluster()
+
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:
         """CPU seconds and peak memory in bytes so far, of those running jobs that are measured."""
         used: dict[int, tuple[float, int]] = {}

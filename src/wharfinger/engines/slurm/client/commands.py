@@ -14,7 +14,8 @@ from wharfinger.errors import SlurmRefused, SlurmUnavailable
 
 DEFAULT_TIMEOUT_SECONDS = 20.0
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin"
-_KEPT = ("SLURM_CONF", "SLURM_JWT", "HOME")
+_NAMES = ("SLURM_CONF", "SLURM_JWT")
+_KEPT = (*_NAMES, "HOME")
 _MAX_COMPLAINT = 300
 _ALREADY_OVER = re.compile(
     r"invalid job id|already completing|already completed|job is no longer", re.IGNORECASE
@@ -147,6 +148,21 @@ class SlurmCommands:
         if file and not os.path.exists(file):  # noqa: PTH110 - also for what Path can't hold
             raise SlurmRefused(f"SLURM_CONF={file}: no such file; name the cluster's slurm.conf")
 
+    def path(self, name: str) -> str:
+        """Where a command is; raises ``SlurmRefused`` where there is none."""
+        path = self._environment["PATH"]
+        program = shutil.which(name, path=path)
+        if program is None:
+            raise SlurmRefused(
+                f"{name}: no such command in {path}; install Slurm's commands on this host "
+                "(Debian: apt-get install slurm-client) or name their folder by PATH"
+            )
+        return program
+
+    def cluster(self) -> dict[str, str]:
+        """Of the environment, what names the cluster."""
+        return {name: self._environment[name] for name in _NAMES if name in self._environment}
+
     def _complete(
         self,
         command: Sequence[str],
@@ -154,14 +170,8 @@ class SlurmCommands:
         settings: Mapping[str, str],
         timeout_seconds: float | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
-        name, path = command[0], self._environment["PATH"]
+        name, program = command[0], self.path(command[0])
         timeout_seconds = min(self._timeout_seconds, timeout_seconds or self._timeout_seconds)
-        program = shutil.which(name, path=path)
-        if program is None:
-            raise SlurmRefused(
-                f"{name}: no such command in {path}; install Slurm's commands on this host "
-                "(Debian: apt-get install slurm-client) or name their folder by PATH"
-            )
         try:
             return subprocess.run(
                 [program, *command[1:]],
