@@ -214,8 +214,8 @@ class SlurmEngine:
             self._monitor.close()
             self._monitor = None
         self._watcher.close()
-        self._calls.close()
         self._profiler.close()
+        self._calls.close()
         self._open_jobs = None
         self._open_progress = None
         self._starts.clear()

@@ -22,6 +22,7 @@ from wharfinger.engines.slurm.user_jobs import find_script, is_users
 from wharfinger.engines.supervised.copying import (
     CopyAnswer,
     CopyOrder,
+    leave,
     limit_seconds,
     place_left,
     read_answer,
@@ -76,6 +77,9 @@ class ProfilerJobs:
         self.begin_operation = Operation("profile", self._begin, 1, backoff=_AWAY)
         self.read_operation = Operation("read profiles", self._read, 64, backoff=_AWAY)
         self.end_operation = Operation("end profiling", self._end, 64, backoff=_AWAY)
+        self.leave_operation = Operation(
+            "leave profiling", self._leave, 64, give_up_seconds=0.0, closes=True
+        )
         self.sweep_operation = Operation("clear profiles", self._sweep, 1, backoff=_AWAY)
 
     def name(self, key: str, part: int) -> str:
@@ -137,6 +141,13 @@ class ProfilerJobs:
                 f"{own}; only a manager that is root runs it with its user's"
             )
         return replace(order, script=text), owner
+
+    def _leave(self, asked: Sequence[Collection[str]]) -> Sequence[None]:
+        """Let these end by themselves; Slurm is not asked."""
+        for name in (name for names in asked for name in names):
+            with suppress(OSError):
+                leave(self._directory / name)
+        return [None] * len(asked)
 
     def _read(self, asked: Sequence[Collection[str]]) -> Sequence[dict[str, ProfilerReading]]:
         return [{name: self._read_one(self._directory / name) for name in names} for names in asked]

@@ -94,7 +94,11 @@ class NodeProfiler:
         self._calls.ask(self._jobs.sweep_operation, _SWEEP, internal=True)
 
     def close(self) -> None:
-        """Forget all; the jobs end by themselves, or by the next engine."""
+        """Forget all; the jobs are told to end. To be called before the calls are closed."""
+        if self._jobs is not None:
+            for plan in self._plans.values():
+                key = f"{_call(plan.key)} left"
+                self._calls.ask(self._jobs.leave_operation, key, tuple(plan.parts), internal=True)
         self._jobs = None
         self._plans.clear()
         self._answers.clear()

@@ -24,7 +24,7 @@ from wharfinger.model.workload import ProfileMode, Workload
 LIMIT_SECONDS = 90.0
 """For all that is not measuring: copies set up and cleared away, a device's maximum measured."""
 _MAX_BYTES = 1 << 22
-_ORDER, _ANSWER, _PLACE = "order", "answer", "place"
+_ORDER, _ANSWER, _PLACE, _LEFT = "order", "answer", "place", "left"
 
 CopyAnswer = ev.ProfilingFinished | ev.ProfilingFailed
 
@@ -108,6 +108,16 @@ def read_answer(directory: Path) -> CopyAnswer | None:
     except (OSError, msgspec.MsgspecError, StoreDamaged):
         return None
     return answer if isinstance(answer, CopyAnswer) else None
+
+
+def leave(directory: Path) -> None:
+    """Tell the profiler that nobody waits for its answer any more."""
+    (directory / _LEFT).touch()
+
+
+def is_left(directory: Path) -> bool:
+    """Whether nobody waits for the answer, or the directory is gone."""
+    return (directory / _LEFT).exists() or not directory.exists()
 
 
 def note_place(directory: Path, place: Path) -> None:

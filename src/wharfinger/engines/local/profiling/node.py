@@ -3,7 +3,8 @@
 ``python -m wharfinger.engines.local.profiling.node DIRECTORY`` takes the order in the directory,
 which both hosts see, runs the plan with a local engine, clears away and writes the answer there;
 with ``--clear`` it only clears away what a profiler that was killed has left here. A termination
-signal ends it, and all of it, without an answer. See ``engines.supervised.copying``.
+signal ends it, and all of it, without an answer; so does the word that nobody waits for one. See
+``engines.supervised.copying``.
 """
 
 import os
@@ -24,6 +25,7 @@ from wharfinger.engines.supervised.copying import (
     CopyAnswer,
     CopyOrder,
     forget_place,
+    is_left,
     limit_seconds,
     note_place,
     place_left,
@@ -33,6 +35,7 @@ from wharfinger.engines.supervised.records import list_keys
 from wharfinger.errors import WharfingerError
 
 CLEAR = "--clear"
+LOOK_SECONDS = 2.0
 UNBOUND = "its job is not bound to its CPUs: a source would take those of others"
 
 
@@ -87,9 +90,12 @@ def main(arguments: list[str]) -> None:
     order = CopyOrder.take(directory)
     place = Path(tempfile.gettempdir()) / f"wharfinger-profile-{secrets.token_hex(8)}"
     note_place(directory, place)
+    signal.signal(signal.SIGALRM, lambda number, frame: is_left(directory) and _end(number, frame))
+    signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
     try:
         answer = profile(order, place)
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         clear(directory)
     write_answer(directory, answer)
 
