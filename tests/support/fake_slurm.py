@@ -21,6 +21,7 @@ from wharfinger.engines.slurm.client.base import (
     Site,
     SlurmJob,
 )
+from wharfinger.engines.slurm.user_arrays import tasks_of
 from wharfinger.errors import EngineFault, SlurmRefused
 
 GIBIBYTE = 1 << 30
@@ -128,6 +129,8 @@ class FakeSlurm:
             number = self._next()
             job = SlurmJob(number, "script", "bob", "main", "PENDING", comment=comment, held=True)
             job = replace(job, memory_bytes=64 << 20, **more)
+            if job.array_tasks:
+                job = replace(job, array_id=number)
             self._jobs[number] = _Job(job, script, {})
             return number
 
@@ -334,21 +337,39 @@ class FakeSlurm:
                 start_new_session=True, cwd="/", env=environment,
             )  # fmt: skip
         job.job = replace(job.job, state="RUNNING", nodes=job.job.required_nodes, start_time=1.0)
+        if job.job.task is not None:
+            job.job = replace(job.job, task_id=job.job.task, array_tasks="")
 
-    def update(self, job_id: int, fields: Mapping[str, str]) -> None:
+    def update(self, job_id: int, fields: Mapping[str, str], task: int | None = None) -> None:
         self._called("update")
         if self.forbids_updates:
             raise SlurmRefused("scontrol: Access/permission denied")
         with self._lock:
-            job = self._jobs[job_id]
+            job = self._jobs[job_id] if task is None else self._split(job_id, task)
             for name, value in fields.items():
                 match name:
                     case "Comment":
                         job.job = replace(job.job, comment=value)
                     case "ReqNodeList":
-                        job.job = replace(job.job, required_nodes=(value,) if value else ())
+                        job.job = replace(
+                            job.job, required_nodes=tuple(value.split(",")) if value else ()
+                        )
                     case "NumCPUs":
                         job.job = replace(job.job, cpus=int(value))
+
+    def _split(self, array: int, task: int) -> _Job:
+        """Make a task that waits in its array a job of its own; the last keeps its number."""
+        whole = self._jobs[array]
+        tasks, _, limit = whole.job.array_tasks.partition("%")
+        left = [t for t in tasks_of(tasks) if t != task]
+        whole_range = left[-1] - left[0] + 1 == len(left) > 1
+        listed = f"{left[0]}-{left[-1]}" if whole_range else ",".join(map(str, left))
+        number = self._next()
+        alone = replace(whole.job, job_id=number, task_id=task, array_tasks="")
+        self._jobs[number] = _Job(alone, whole.script, whole.options)
+        text = f"{listed}%{limit}" if limit else listed
+        whole.job = replace(whole.job, array_tasks=text)
+        return self._jobs[number]
 
     def hold(self, job_ids: Sequence[int]) -> None:
         self._called("hold")

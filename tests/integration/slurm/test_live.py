@@ -79,6 +79,25 @@ def test_a_held_job_with_a_target_is_placed_and_explained_in_its_own_comment(
     assert now[plain].held
 
 
+@pytest.mark.slow
+def test_tasks_of_a_held_array_and_a_job_of_two_nodes_are_placed(
+    manager: LiveManager, cluster: SlurmCluster
+):
+    target = "wharfinger: {target: {completionTime: 10m}, profile: {mode: none}}"
+    held = ("--mem=64M", "--hold", "--comment", target)
+    array = cluster.submit("sleep 2; exit $SLURM_ARRAY_TASK_ID", *held, "--array=0-3%3")
+    wide = cluster.submit("srun hostname; exit 5", *held, "--nodes=2")
+    names = {f"slurm-{array}-{task}": task for task in range(4)} | {f"slurm-{wide}": 5}
+    ended = manager.wait_for(
+        lambda found: all(found.get(name, {}).get("phase") in ENDED for name in names)
+    )
+    assert {name: ended[name]["exit_code"] for name in names} == names
+    jobs = {job.job_id: job for job in CommandClient(cluster.environment).jobs()}
+    assert len(jobs[wide].nodes) == 2
+    tasks = [job for job in jobs.values() if job.array_id == array]
+    assert all(job.nodes[0] in note_in(job.comment) for job in tasks)
+
+
 def test_what_others_hold_makes_work_wait_and_never_too_large(
     manager: LiveManager, cluster: SlurmCluster
 ):

@@ -320,8 +320,8 @@ class SlurmEngine:
             return
         note = note_of(action.workload, action.placements)
         if action.handle:
-            note = replace(note, of_user=True)
-            let_go = LetGoOrder(key, action.handle, action.workload, action.placements[0])
+            note = replace(note, of_user=True, several=False, handle=action.handle)
+            let_go = LetGoOrder(key, action.handle, action.workload, action.placements)
             self._calls.ask(self._jobs.let_go_operation, key, let_go)
         else:
             order = StartOrder(key, action.workload, action.placements, action.at_most_seconds)
@@ -336,7 +336,10 @@ class SlurmEngine:
         if action.handle and action.handle not in self._offers:
             raise InvalidInput(f"{action.handle} is not held any more: its user took it back")
         most = self.capabilities.max_servers_per_workload
-        if len(action.placements) > (1 if action.handle else most):
+        if action.handle:
+            limits = self._offers[action.handle].limits
+            most = (limits and limits.max_servers) or 1
+        if len(action.placements) > most:
             raise InvalidInput(f"{len(action.placements)} servers; its job has {most} at most here")
         for placement in action.placements:
             if placement.server not in self._servers:
@@ -453,7 +456,7 @@ class SlurmEngine:
                 self._offers[handle] = offer
                 self._tell(offer)
         let_go = {
-            f"job {start.note.job_id}"
+            start.note.handle or f"job {start.note.job_id}"
             for start in self._starts.values()
             if start.note.of_user and (start.live or start.started is not None)
         }

@@ -36,6 +36,7 @@ class StartNote:
         of_user: Its job is a user's, which we have only let go.
         user: Who handed that in; empty = not known.
         user_job_id, user_cpus: Its number, and the CPUs that it states: noted before it is changed.
+        handle: What that was offered as.
         several: It began on several nodes, and has a run directory for each.
         lost: Of those, where it is no more.
     """
@@ -51,6 +52,7 @@ class StartNote:
     user_job_id: int | None = None
     user_cpus: int = 0
     several: bool = False
+    handle: str = ""
     lost: tuple[Placement, ...] = ()
 
     def without(self, lost: tuple[Placement, ...]) -> "StartNote":

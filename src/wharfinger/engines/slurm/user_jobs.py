@@ -10,25 +10,32 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.slurm.client.base import SlurmClient, SlurmJob
 from wharfinger.engines.slurm.comments import JobProgram, addressed, annotated, workload_of
-from wharfinger.engines.slurm.script import mebibytes, whole_cpus
+from wharfinger.engines.slurm.script import whole_cpus
 from wharfinger.engines.slurm.servers import feature_label
-from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
+from wharfinger.engines.slurm.start_notes import StartNote, StartNotes, note_of
+from wharfinger.engines.slurm.user_arrays import (
+    handle_of,
+    has_task,
+    is_array,
+    offers_of,
+    read_handle,
+    tasks_of,
+)
 from wharfinger.errors import InvalidInput, SlurmRefused
 from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.requirements import Requirement
 from wharfinger.model.view import Resize, WorkloadLimits
 from wharfinger.model.workload import Workload
 
 log = logging.getLogger(__name__)
 
-_LIMITS = WorkloadLimits(resize=Resize.NONE, suspend=False, max_servers=1)
-"""Of a script that knows nothing of us."""
-_HANDLE = "job "
 _NAME, _SCRIPT = "slurm-", "slurm-script-"
 """Before the number in a workload's name, and before the digest of its script in its command."""
 MAX_READ = 32
@@ -43,7 +50,7 @@ class LetGoOrder:
     key: str
     handle: str
     workload: Workload
-    placement: Placement
+    placements: tuple[Placement, ...]
 
 
 class UserJobs:
@@ -72,6 +79,8 @@ class UserJobs:
         self._partitions = partitions
         self._release = release
         self._read: dict[int, tuple[tuple[object, ...], ev.WorkloadOffered | None]] = {}
+        # What is decided of tasks that wait, whose comments are all one.
+        self._texts: dict[str, str] = {}
         self._refused = False
         self.all_read = False
         self._began = False
@@ -96,7 +105,7 @@ class UserJobs:
         read: dict[int, tuple[tuple[object, ...], ev.WorkloadOffered | None]] = {}
         left = MAX_READ if self._began else sys.maxsize
         listed = list(jobs)
-        there = {job.job_id for job in listed}
+        there = {job.job_id for job in listed} | {job.array_id for job in listed}
         self._stated_cpus = {n: cpus for n, cpus in self._stated_cpus.items() if n in there}
         for changed in listed:
             is_waiting = changed.state.upper() == "PENDING" and changed.held
@@ -111,25 +120,29 @@ class UserJobs:
             if known is not None:
                 read[job.job_id] = known
         self._read, self._began, self.all_read = read, True, left >= 0
-        return {offer.handle: offer for _, offer in read.values() if offer is not None}
+        waiting = {job.job_id: job for job in listed}
+        return {
+            offer.handle: offer
+            for number, (_, template) in read.items()
+            if template is not None
+            for offer in offers_of(template, waiting[number])
+        }
 
     def _as_stated(self, job: SlurmJob) -> SlurmJob:
         """A job as its user left it, where we have changed it and not yet given it back."""
-        cpus = self._stated_cpus.get(job.job_id)
+        cpus = self._stated_cpus.get(job.job_id, self._stated_cpus.get(job.array_id or 0))
         return job if cpus is None else replace(job, cpus=cpus, required_nodes=())
 
     def _offer_of(self, job: SlurmJob) -> ev.WorkloadOffered | None:
         try:
-            return ev.WorkloadOffered(self._workload_of(job), f"{_HANDLE}{job.job_id}", _LIMITS)
+            # Of a script that knows nothing of us.
+            limits = WorkloadLimits(Resize.NONE, suspend=False, max_servers=job.node_count)
+            return ev.WorkloadOffered(self._workload_of(job), handle_of(job), limits)
         except (InvalidInput, SlurmRefused) as error:
             self._say(job, f"not taken: {error}")
             return None
 
     def _workload_of(self, job: SlurmJob) -> Workload:
-        if job.array_id is not None or job.array_tasks:
-            raise InvalidInput("arrays are not placed; hand in single jobs")
-        if job.node_count > 1:
-            raise InvalidInput(f"{job.node_count} nodes; only jobs of one node are placed")
         if job.partition not in self._partitions:
             used = ", ".join(self._partitions)
             raise InvalidInput(f"partition {job.partition!r} is not placed; use {used}")
@@ -143,8 +156,9 @@ class UserJobs:
         program = JobProgram(
             script=_script_name(self._client.script(job.job_id)),
             working_directory=directory if directory.startswith("/") else "/",
-            cpus=job.cpus,
+            cpus=ceil(job.cpus / job.node_count),
             memory_bytes=job.memory_bytes,
+            nodes=job.node_count,
             time_limit_seconds=job.time_limit_seconds,
         )
         workload = workload_of(f"{_NAME}{job.job_id}", job.comment, program)
@@ -153,9 +167,23 @@ class UserJobs:
     def annotate(self, asked: Sequence[act.AnnotateWorkload]) -> Sequence[None]:
         """Write into comments what is decided; nothing where there is no such job."""
         texts = {annotation.handle: annotation.text for annotation in asked}
-        for job in self._client.jobs():
-            text = texts.get(f"{_HANDLE}{job.job_id}")
-            if text is not None and addressed(job.comment):
+        waits = {each.handle for each in asked if not each.reason.endswith(f": {ReasonCode.OK}")}
+        jobs = self._client.jobs()
+        # What is written to all tasks that wait would be written to those that run, too.
+        begun = {job.array_id for job in jobs if job.task is not None}
+        for job in jobs:
+            if not addressed(job.comment):
+                continue
+            if not is_array(job):
+                if (text := texts.get(handle_of(job))) is not None:
+                    self._texts.pop(handle_of(job), None)
+            else:
+                tasks = {f"job {job.array_id}_{task}" for task in tasks_of(job.array_tasks)}
+                told = [handle for handle in texts if handle in tasks]
+                self._texts |= {handle: texts[handle] for handle in told}
+                unbegun = (handle for handle in told if handle in waits)
+                text = texts.get(next(unbegun, "")) if job.array_id not in begun else None
+            if text is not None:
                 self._say(job, text)
         return [None] * len(asked)
 
@@ -179,39 +207,55 @@ class UserJobs:
 
     def _let_go(self, order: LetGoOrder) -> int:
         note = self._notes.get(order.key)
-        job_id = int(order.handle.removeprefix(_HANDLE))
-        if note is None or note.job_id is None:
-            held = {j.job_id: j for j in self._client.jobs() if j.held and j.state == "PENDING"}
-            if job_id not in held:
-                raise InvalidInput(f"job {job_id} is not held any more: its user took it back")
-            note = self._bind(order, held[job_id])
+        job_id = None if note is None else note.job_id
+        if job_id is None:
+            note = self._bind(order, self._held(order.handle))
+            job = self._held(order.handle)  # A task has got a number of its own by now.
+            job_id = job.job_id
             self._notes.put({order.key: replace(note, job_id=job_id)})
+            if text := self._texts.pop(order.handle, ""):
+                self._say(job, text)
         self.keys[job_id] = order.key
         self._release(order.key)
         return job_id
 
+    def _held(self, handle: str) -> SlurmJob:
+        """The job of a handle, or the array that its task waits in; raises ``InvalidInput``."""
+        number, task = read_handle(handle)
+        array = None
+        for job in self._client.jobs():
+            if job.held and job.state == "PENDING":
+                if handle_of(job) == handle and not is_array(job):
+                    return job
+                if has_task(job, number, task):
+                    array = job
+        if array is None:
+            raise InvalidInput(f"{handle} is not held any more: its user took it back")
+        return array
+
     def _bind(self, order: LetGoOrder, job: SlurmJob) -> StartNote:
         """Place a held job; what its user states is noted before it is changed."""
-        allocation, was_changed = order.placement.allocation, job.job_id in self._stated_cpus
-        stated_cpus = self._as_stated(job).cpus
-        cpus = whole_cpus(allocation)
-        note = StartNote(
-            order.workload.name,
-            (order.placement,),
-            cpus,
-            mebibytes(allocation) << 20,
+        was_changed, stated_cpus = job.job_id in self._stated_cpus, self._as_stated(job).cpus
+        placements = order.placements
+        note = replace(
+            note_of(order.workload, placements),
+            several=False,
             of_user=True,
+            handle=order.handle,
             user=job.user,
             user_job_id=job.job_id,
             user_cpus=stated_cpus,
         )
         self._notes.put({order.key: note})
         self._stated_cpus[job.job_id] = stated_cpus
-        fields = {"ReqNodeList": order.placement.server}
-        if (given_cpus := min(cpus, stated_cpus)) != job.cpus:
+        fields = {"ReqNodeList": ",".join(placement.server for placement in placements)}
+        given_cpus = min(sum(whole_cpus(p.allocation) for p in placements), stated_cpus)
+        # On fewer nodes than it states Slurm adds what is missing, with their CPUs.
+        if given_cpus != job.cpus and len(placements) == job.node_count:
             fields["NumCPUs"] = str(given_cpus)
+        task = read_handle(order.handle)[1] if is_array(job) else None
         try:
-            self._client.update(job.job_id, fields)
+            self._client.update(job.job_id, fields, task)
         except SlurmRefused as error:
             if not was_changed:
                 del self._stated_cpus[job.job_id]

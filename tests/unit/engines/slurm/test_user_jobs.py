@@ -13,6 +13,7 @@ from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings, user_jobs
 from wharfinger.engines.slurm.client.base import SlurmJob
 from wharfinger.engines.slurm.comments import note_in
+from wharfinger.engines.slurm.user_arrays import MOST_TASKS
 from wharfinger.errors import EngineFault
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.testing import EngineHarness, ShellPrograms
@@ -46,7 +47,7 @@ def _job(slurm: FakeSlurm, job_id: int) -> SlurmJob:
     return next(job for job in slurm.jobs_now() if job.job_id == job_id)
 
 
-def _offer(trial: EngineTrial, job_id: int) -> ev.WorkloadOffered:
+def _offer(trial: EngineTrial, job_id: int | str) -> ev.WorkloadOffered:
     told: list[ev.WorkloadOffered] = []
 
     def is_told() -> bool:
@@ -108,8 +109,6 @@ def test_what_a_comment_would_have_run_is_not_run_here(
         ("wharfinger: {", {}, "comment"),
         ("wharfinger: {target: {completionTime: soon}}", {}, "completionTime"),
         ("wharfinger: {}", {}, "target"),
-        (TARGET, {"array_id": 7}, "arrays are not placed"),
-        (TARGET, {"node_count": 2}, "only jobs of one node"),
         (TARGET, {"partition": "other"}, "partition 'other' is not placed"),
         (TARGET, {"required_nodes": ("n1",)}, "it states its nodes (n1)"),
         (TARGET, {"reservation": "class"}, "it states a reservation (class)"),
@@ -206,8 +205,8 @@ def test_an_engine_that_dies_over_a_placement_offers_the_job_as_its_user_left_it
     offer = _offer(trial, number)
     update = slurm.update
 
-    def die(job_id: int, fields: dict[str, str]) -> None:
-        update(job_id, fields)
+    def die(job_id: int, fields: dict[str, str], task: int | None) -> None:
+        update(job_id, fields, task)
         raise EngineFault("the manager was killed", retryable=True)
 
     if last == "update":
@@ -245,3 +244,84 @@ def test_many_are_read_by_several_looks_and_offered_once(
     trial.forget_reports()
     trial.reopen()
     assert len(trial.wait_for(ev.EngineSynced).offers) == len(numbers)
+
+
+# --- arrays, and jobs of several nodes ------------------------------------------------------------
+
+
+def _tasks(slurm: FakeSlurm, array: int) -> dict[int, SlurmJob]:
+    jobs = (job for job in slurm.jobs_now() if job.array_id == array)
+    return {job.task_id: job for job in jobs if job.task_id is not None}
+
+
+def test_tasks_of_an_array_are_workloads_of_one_template(trial: EngineTrial, slurm: FakeSlurm):
+    array = slurm.hand_in("#!/bin/sh\nexit 3\n", TARGET, array_tasks="0-2%2")
+    offers = [_offer(trial, f"{array}_{task}") for task in range(3)]
+    assert [offer.workload.name for offer in offers] == [f"slurm-{array}-{n}" for n in range(3)]
+    members = [offer.workload.array for offer in offers]
+    assert [(m.name, m.index, m.at_once) for m in members if m] == [
+        (f"slurm-{array}", n, 2) for n in range(3)
+    ]
+    assert all(offer.workload.run == offers[0].workload.run for offer in offers)
+    assert slurm.calls.count("script") == 1
+    trial.perform(act.AnnotateWorkload(offers[0].handle, "queue: no-room", "waits for room"))
+    trial.wait_until(lambda: note_in(_job(slurm, array).comment), "the note")
+    for task in (1, 2, 0):  # The last has the array's own number.
+        placed = act.AnnotateWorkload(offers[task].handle, "placement: ok", f"{task} on n2")
+        trial.perform(placed, _start(offers[task], f"k{task}", "n2", 1))
+        trial.expect_status(f"k{task}", 3)
+        trial.wait_until(
+            lambda task=task: note_in(_tasks(slurm, array)[task].comment) == f"{task} on n2",
+            f"the note of task {task}",
+        )
+    assert {n: (j.nodes, j.state) for n, j in _tasks(slurm, array).items()} == dict.fromkeys(
+        range(3), (("n2",), "FAILED")
+    )
+    assert not [r for r in trial.reports if isinstance(r, ev.OfferWithdrawn)]
+
+
+def test_of_ten_thousand_tasks_a_few_are_offered_at_a_time(trial: EngineTrial, slurm: FakeSlurm):
+    array = slurm.hand_in("#!/bin/sh\nexit 0\n", TARGET, array_tasks="0-9999")
+    offer = _offer(trial, f"{array}_5")
+    offered = lambda: {r.handle for r in trial.reports if isinstance(r, ev.WorkloadOffered)}  # noqa: E731
+    assert offered() == {f"job {array}_{task}" for task in range(MOST_TASKS)}
+    trial.perform(_start(offer, "k", "n1", 1))
+    trial.expect_status("k", 0)
+    trial.wait_until(lambda: f"job {array}_{MOST_TASKS}" in offered(), "the next task's offer")
+    assert slurm.calls.count("script") <= 2
+
+
+def test_an_engine_that_dies_over_a_task_offers_it_as_its_user_left_it(
+    trial: EngineTrial, slurm: FakeSlurm
+):
+    array = slurm.hand_in("#!/bin/sh\nexit 3\n", TARGET, array_tasks="0-9", cpus=4)
+    offer = _offer(trial, f"{array}_4")
+
+    def die(name: str) -> None:
+        if name == "jobs" and slurm.calls.count("update"):
+            raise EngineFault("the manager was killed", retryable=True)
+
+    slurm.before = die
+    trial.perform(_start(offer, "k", "n2", 1))
+    trial.wait_until(lambda: slurm.calls.count("update"), "its placement")
+    trial.take_in(0.2)
+    slurm.before = lambda name: None
+    trial.reopen()
+    assert _offer(trial, f"{array}_4") == offer
+    trial.perform(_start(offer, "k", "n1", 2))
+    trial.expect_status("k", 3)
+    task = _tasks(slurm, array)[4]
+    assert (task.nodes, task.cpus) == (("n1",), 2)
+
+
+def test_a_job_of_several_nodes_is_placed_on_as_many(trial: EngineTrial, slurm: FakeSlurm):
+    number = slurm.hand_in("#!/bin/sh\nexit 3\n", TARGET, cpus=4, node_count=2)
+    offer = _offer(trial, number)
+    assert offer.limits is not None
+    assert offer.limits.max_servers == offer.workload.scale.max_servers == 2
+    assert offer.workload.reservation.cpu_millicpus == 2000
+    placements = tuple(Placement(name, Allocation(1000, 64 << 20)) for name in ("n1", "n2"))
+    trial.perform(act.StartWorkload("k", offer.workload, placements, offer.handle))
+    trial.expect_status("k", 3)
+    job = _job(slurm, number)
+    assert (job.nodes, job.cpus) == (("n1", "n2"), 2)

@@ -130,6 +130,18 @@ class SlurmJob:
     signal: int | None = None
     working_directory: str = ""
 
+    @property
+    def task(self) -> int | None:
+        """Which task of its array it is, also as the last that waits; ``None`` = several, or none.
+
+        >>> SlurmJob(9, "w", "bob", "main", "PENDING", array_id=9, array_tasks="3%2").task
+        3
+        """
+        if self.array_id is None or self.task_id is not None:
+            return self.task_id
+        last = self.array_tasks.partition("%")[0]
+        return int(last) if last.isdecimal() else None
+
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
@@ -203,8 +215,11 @@ class SlurmClient(Protocol):
         is an option without one. The script goes by standard input.
         """
 
-    def update(self, job_id: int, fields: Mapping[str, str]) -> None:
-        """Change fields of a job, by ``scontrol``'s names, as ``{"ReqNodeList": "n1"}``."""
+    def update(self, job_id: int, fields: Mapping[str, str], task: int | None = None) -> None:
+        """Change fields of a job, by ``scontrol``'s names, as ``{"ReqNodeList": "n1"}``.
+
+        Of an array that waits only ``task``, if that is given: it becomes a job of its own.
+        """
 
     def release(self, job_ids: Sequence[int]) -> None:
         """Let held jobs start."""

@@ -61,6 +61,8 @@ class CommandClient:
         self._site: Site | None = None
         self._jobs = jobs_poll()
         self._nodes = nodes_poll()
+        self._listed: Sequence[SlurmJob] = ()
+        self._tasks: Mapping[int, str] = {}
 
     def site(self) -> Site:
         """What holds while this controller runs; asked once and remembered."""
@@ -76,7 +78,15 @@ class CommandClient:
     def jobs(self) -> Sequence[SlurmJob]:
         """Every job that the controller holds, by id. The same object if nothing changed."""
         self.site()  # refuses a version that is too old by name
-        return self._jobs.fold(self._commands.run("squeue", "--all", "--states=all", "--json"))
+        jobs = self._jobs.fold(self._commands.run("squeue", "--all", "--states=all", "--json"))
+        if jobs is not self._listed:
+            self._listed = jobs
+            self._tasks = {
+                job.job_id: f"{job.array_id}_{job.task}"
+                for job in jobs
+                if job.array_id == job.job_id and job.task is not None
+            }
+        return jobs
 
     def partitions(self) -> Sequence[Partition]:
         """Every partition, by name."""
@@ -119,13 +129,18 @@ class CommandClient:
             raise SlurmUnavailable("sbatch: told no job id; look for the job before trying again")
         return job_id
 
-    def update(self, job_id: int, fields: Mapping[str, str]) -> None:
-        """Change fields of a job, by ``scontrol``'s names."""
+    def update(self, job_id: int, fields: Mapping[str, str], task: int | None = None) -> None:
+        """Change fields of a job, or of one task of an array, by ``scontrol``'s names."""
         for name in fields:
             if not _FIELD.fullmatch(name):
                 raise SlurmRefused(f"scontrol: {name!r} is no field of a job")
         words = [f"{name}={value}" for name, value in fields.items()]
-        self._commands.run("scontrol", "update", f"JobId={job_id}", *words)
+        name = self._name(job_id) if task is None else f"{job_id}_{task}"
+        self._commands.run("scontrol", "update", f"JobId={name}", *words)
+
+    def _name(self, job_id: int) -> str:
+        """How commands call a job: by its number alone the last task of an array is all of it."""
+        return self._tasks.get(job_id, str(job_id))
 
     def release(self, job_ids: Sequence[int]) -> None:
         """Let held jobs start."""
@@ -150,14 +165,14 @@ class CommandClient:
     def cancel(self, job_ids: Sequence[int]) -> None:
         """End jobs, waiting or running. One that has ended or is unknown is no error."""
         for ids in _in_parts(job_ids):
-            self._commands.run_for_those_left("scancel", *map(str, ids))
+            self._commands.run_for_those_left("scancel", *map(self._name, ids))
 
     def signal(self, job_ids: Sequence[int], name: str) -> None:
         """Send a signal to the batch scripts, not to their steps."""
         if not _SIGNAL.fullmatch(name):
             raise SlurmRefused(f"scancel: {name!r} is no signal's name, as USR1")
         for ids in _in_parts(job_ids):
-            words = ["--batch", f"--signal={name}", *map(str, ids)]
+            words = ["--batch", f"--signal={name}", *map(self._name, ids)]
             # Of a job that has just been requeued scancel would try again for a minute.
             self._commands.run_for_those_left(
                 "scancel", *words, timeout_seconds=_SIGNAL_TIMEOUT_SECONDS
@@ -189,7 +204,7 @@ class CommandClient:
 
     def _change(self, job_ids: Sequence[int], verb: str) -> None:
         for ids in _in_parts(job_ids):
-            self._commands.run("scontrol", verb, ",".join(map(str, ids)))
+            self._commands.run("scontrol", verb, ",".join(map(self._name, ids)))
 
 
 def jobs_poll() -> Poll[RawJob, SlurmJob]:

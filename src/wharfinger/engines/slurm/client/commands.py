@@ -99,6 +99,7 @@ class SlurmCommands:
             "LC_ALL": "C.UTF-8",
             "TZ": "UTC",
             "SLURM_TIME_FORMAT": "%s",
+            "SLURM_BITSTR_LEN": "0",  # Tasks of an array are all listed.
             **kept,
             **(environment or {}),
         }
