@@ -51,7 +51,7 @@ def _harness(slurm: FakeSlurm, tmp_path: Path, settings: SlurmSettings) -> Engin
         tmp_path,
         lambda _state: SlurmEngine(slurm, notes, settings),
         ShellPrograms(tmp_path),
-        deadline_seconds=30.0,
+        deadline_seconds=90.0,
     )
 
 
@@ -135,7 +135,7 @@ def test_an_engine_that_is_closed_leaves_no_copy_running(
     trial.perform(_asked(trial))
     job = _running(trial, slurm, tmp_path)
     trial.engine.close()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while next(j for j in slurm.jobs_now() if j.job_id == job.job_id).state == "RUNNING":
         assert time.monotonic() < deadline
         time.sleep(0.1)
