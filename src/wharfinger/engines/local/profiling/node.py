@@ -101,6 +101,9 @@ def main(arguments: list[str]) -> None:
 
 
 def _end(number: int, _frame: object) -> NoReturn:
+    # Once: a second time it would end the clearing away.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
     raise SystemExit(128 + number)
 
 
