@@ -239,6 +239,7 @@ def _slurm_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) -> Eng
         ShellPrograms(directory),
         make_elsewhere,
         lambda _engine: remove_servers(),
+        60.0,  # A profiler is a Python, and its worker another.
         occupy=occupy,
         evict=lambda key: slurm.end(job_id(key), "NODE_FAIL"),
         lose_server=lambda key, node: slurm.lose(job_id(key), node),

@@ -30,6 +30,7 @@ from wharfinger.engines.slurm.jobs import (
 from wharfinger.engines.slurm.looks import LookTiming
 from wharfinger.engines.slurm.measuring import NodeMonitor
 from wharfinger.engines.slurm.opening import patiently, read_cluster
+from wharfinger.engines.slurm.profiling import NodeProfiler
 from wharfinger.engines.slurm.progress import StartProgress
 from wharfinger.engines.slurm.runs import StartOrder
 from wharfinger.engines.slurm.script import cpus_for, why_not_run
@@ -80,6 +81,7 @@ class SlurmEngine:
         self._calls = SlowCalls()
         self._watcher = Watcher()
         self._monitor: NodeMonitor | None = None
+        self._profiler = NodeProfiler(self._settings, self._calls, self._tell)
         self._open_jobs: SlurmJobs | None = None
         self._open_progress: StartProgress | None = None
         self._partitions: tuple[str, ...] = ()
@@ -108,6 +110,7 @@ class SlurmEngine:
             suspend=shared,
             memory_limit=False,
             measures=shared,
+            profiles=shared,
             probes=shared,
             evicts=True,
             offers=True,
@@ -141,6 +144,8 @@ class SlurmEngine:
                 self._starts, self._jobs, self._calls, self._looks, self._settings, self._tell
             )
             self._jobs.runs.prepare()
+            identity = self._notes.identity(secrets.token_hex(6))
+            self._profiler.open(self._client, identity, secrets.token_hex(4), cluster.partition_of)
             self._listed_at = time.monotonic()
             self._looks.watch()
             first = patiently(self._jobs.look)
@@ -209,6 +214,7 @@ class SlurmEngine:
             self._monitor.close()
             self._monitor = None
         self._watcher.close()
+        self._profiler.close()
         self._calls.close()
         self._open_jobs = None
         self._open_progress = None
@@ -274,6 +280,8 @@ class SlurmEngine:
         """Begin to carry out an action; ``poll`` reports the outcome."""
         if self._monitor is not None and self._monitor.take(action):
             self._calls.wake()
+        if self._profiler.take_action(action):
+            return
         match action:
             case act.StartWorkload():
                 self._start(action)
@@ -287,8 +295,6 @@ class SlurmEngine:
                 self._suspend(key, suspended=False)
             case act.ForgetWorkload(key=key):
                 self._forget(key)
-            case act.ProfileWorkload(key=key):
-                self._tell(ev.ProfilingFailed(key, "this engine does not profile"))
             case act.ProbeWorkload(key=key, number=number):
                 why = "this engine raises no sources of interference"
                 self._tell(ev.WorkloadProbed(key, number, Measurements(), why))
@@ -412,7 +418,8 @@ class SlurmEngine:
             finally:
                 self._looks.ask(jobs.look_operation)
             return
-        self._progress.take(outcome)
+        if not self._profiler.take(outcome):
+            self._progress.take(outcome)
 
     # --- looks ----------------------------------------------------------------------------------
 
@@ -425,6 +432,7 @@ class SlurmEngine:
                 self._progress.see(start, start.job if jobs is None else jobs.get(key), reading)
         if jobs is None:
             return
+        self._profiler.see(look.profilers)
         now = time.monotonic()
         seconds, self._listed_at = now - self._listed_at, now
         for start in list(self._starts.values()):
@@ -469,6 +477,7 @@ class SlurmEngine:
                         before.cpu_millicpus + placement.allocation.cpu_millicpus,
                         before.memory_bytes + placement.allocation.memory_bytes,
                     )
+        self._profiler.add_held(held)
         if self._told_nodes is self._nodes and self._told_held == held:
             return
         self._told_nodes, self._told_held = self._nodes, held

@@ -85,6 +85,7 @@ class Look:
         readings: Of the starts whose run directories were read.
         usage: CPU seconds and peak memory in bytes by key; ``None`` = not asked.
         offers: Users' jobs that are offered, by handle; ``None`` = not asked.
+        profilers: Our jobs that profile, by name.
     """
 
     took_seconds: float
@@ -93,6 +94,7 @@ class Look:
     readings: Mapping[str, RunReading] = field(default_factory=dict)
     usage: Mapping[str, tuple[float, int]] | None = None
     offers: Mapping[str, ev.WorkloadOffered] | None = None
+    profilers: Mapping[str, SlurmJob] = field(default_factory=dict)
 
 
 class SlurmJobs:
@@ -400,13 +402,15 @@ class SlurmJobs:
             if key not in jobs or not _runs(jobs[key]) or self.runs.has_ended_in_part(key)
         ]
         readings = self._readings((*watched.starting, *over))
-        return Look(time.monotonic() - now, jobs, nodes, readings, usage, offers)
+        named = ((script.profiler_name(self._identity, job.comment), job) for job in listed)
+        profilers = {name: job for name, job in named if name is not None}
+        return Look(time.monotonic() - now, jobs, nodes, readings, usage, offers, profilers)
 
     def _readings(self, keys: Sequence[str]) -> dict[str, RunReading]:
         readings = {key: self.runs.read(key) for key in keys}
         return {key: reading for key, reading in readings.items() if reading is not None}
 
-    def _own_jobs(self, listed: Sequence[SlurmJob]) -> dict[str, SlurmJob]:
+    def _own_jobs(self, listed: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
         """Ours by key. What waits and must not start is cancelled.
 
         It was handed in twice, under a key that is not known, or requeued after its end.

@@ -26,7 +26,7 @@ LOG_FILE = "slurm.log"
 NOT_SHARED = 75
 """Exit status of a script on a node that does not see the run directory."""
 
-_COMMENT = re.compile(r"wharfinger-run ([0-9a-f]{12}) (\S{1,300})")
+_COMMENT = re.compile(r"wharfinger-(run|profile) ([0-9a-f]{12}) (\S{1,300})")
 _MEBIBYTE = 1 << 20
 _NAME = re.compile(r"[^A-Za-z0-9._-]")
 _KILL = 'kill -"$1" "$pid"'
@@ -54,8 +54,39 @@ def key_of(identity: str, comment: str) -> str | None:
     'k.1'
     >>> key_of("0123456789ab", "wharfinger: {}")
     """
+    return _named(identity, comment, "run")
+
+
+def profiler_comment(identity: str, name: str) -> str:
+    """The comment of a job that profiles; it is no start.
+
+    >>> profiler_name("0123456789ab", profiler_comment("0123456789ab", "k.0"))
+    'k.0'
+    >>> key_of("0123456789ab", profiler_comment("0123456789ab", "k.0"))
+    """
+    return f"wharfinger-profile {identity} {name}"
+
+
+def profiler_name(identity: str, comment: str) -> str | None:
+    """The name of a job of ours that profiles, by its comment; ``None`` = it is none."""
+    return _named(identity, comment, "profile")
+
+
+def _named(identity: str, comment: str, kind: str) -> str | None:
     match = _COMMENT.fullmatch(comment.strip())
-    return match[2] if match and match[1] == identity else None
+    return match[3] if match and match.group(1, 2) == (kind, identity) else None
+
+
+def profiler_script(directory: Path, python: str, *words: str) -> str:
+    """The script of a job that profiles, as ordered in the directory."""
+    module = "wharfinger.engines.local.profiling.node"
+    place = shlex.quote(str(directory))
+    return (
+        "#!/bin/sh\n"
+        "# A copy of a workload of wharfinger is measured.\n"
+        f"[ -d {place} ] || exit {NOT_SHARED}\n"
+        f"exec {shlex.join([python, '-P', '-m', module, *words])} {place}\n"
+    )
 
 
 def why_not_run(workload: Workload, *, shared: bool) -> str:
@@ -210,8 +241,12 @@ def options_of(
         options |= {"output": str(home / LOG_FILE), "chdir": "/"}
     limit = workload.run.time_limit_seconds
     if limit is not None:
-        seconds = limit + workload.run.stop_grace_seconds + _ENDING_SECONDS
-        options["time"] = str(ceil(seconds / 60))
+        options["time"] = minutes(limit + workload.run.stop_grace_seconds)
     elif predicted_limit_seconds is not None:
         options["time"] = str(max(1, int(predicted_limit_seconds // 60)))
     return options
+
+
+def minutes(seconds: float) -> str:
+    """A job's time limit where it should have ended after so many seconds."""
+    return str(ceil((seconds + _ENDING_SECONDS) / 60))

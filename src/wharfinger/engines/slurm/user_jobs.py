@@ -39,6 +39,8 @@ from wharfinger.model.workload import Workload
 
 log = logging.getLogger(__name__)
 
+_NAME, _SCRIPT = "slurm-", "slurm-script-"
+"""Before the number in a workload's name, and before the digest of its script in its command."""
 MAX_READ = 256
 """Scripts that one look reads."""
 _FEATURE = re.compile(r"[A-Za-z0-9_.:=+-]+")
@@ -157,16 +159,16 @@ class UserJobs:
         requires = _required_by(job.features)
         if text is None:
             text = self._client.script(job.job_id)  # Or Slurm says why not.
-        digest = hashlib.blake2s(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+        directory = job.working_directory
         program = JobProgram(
-            script=f"slurm-script-{digest}",
-            working_directory="/",
+            script=_script_name(text),
+            working_directory=directory if directory.startswith("/") else "/",
             cpus=ceil(job.cpus / job.node_count),
             memory_bytes=job.memory_bytes,
             nodes=job.node_count,
             time_limit_seconds=job.time_limit_seconds,
         )
-        workload = workload_of(f"slurm-{job.job_id}", job.comment, program)
+        workload = workload_of(f"{_NAME}{job.job_id}", job.comment, program)
         return replace(workload, owner=job.user, requires=(*workload.requires, *requires))
 
     def annotate(self, asked: Sequence[act.AnnotateWorkload]) -> Sequence[None]:
@@ -337,6 +339,27 @@ def _find(held: Sequence[SlurmJob], handle: str) -> SlurmJob | None:
         if has_task(job, number, task):
             array = job
     return array
+
+
+def is_users(workload: Workload) -> bool:
+    """Whether its program is the script of a user's job, which only Slurm has."""
+    return any(word.startswith(_SCRIPT) for word in workload.run.command[-1:])
+
+
+def find_script(client: SlurmClient, workload: Workload) -> tuple[str, str]:
+    """The script of a user's job, and whose it is; raises ``InvalidInput`` where it is gone."""
+    number = workload.name.removeprefix(_NAME).partition("-")[0]  # Of an array before its task.
+    job = next((j for j in client.jobs() if number in {str(j.job_id), str(j.array_id)}), None)
+    if job is not None and addressed(job.comment):
+        text = client.script(job.job_id)
+        if _script_name(text) == workload.run.command[-1]:
+            return text, job.user
+    raise InvalidInput(f"{workload.name}: the script of its job can't be read any more")
+
+
+def _script_name(text: str) -> str:
+    digest = hashlib.blake2s(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+    return f"{_SCRIPT}{digest}"
 
 
 def _statement(job: SlurmJob) -> tuple[object, ...]:

@@ -96,6 +96,7 @@ class SlurmJob(msgspec.Struct, frozen=True, gc=False):
         time_limit_seconds: ``None`` = unlimited.
         restarts: How often it was requeued.
         exit_code, signal: Of the batch script; ``None`` before its end.
+        working_directory: Of the batch script; empty = not said.
     """
 
     job_id: int
@@ -129,6 +130,7 @@ class SlurmJob(msgspec.Struct, frozen=True, gc=False):
     restarts: int = 0
     exit_code: int | None = None
     signal: int | None = None
+    working_directory: str = ""
 
     @property
     def task(self) -> int | None:

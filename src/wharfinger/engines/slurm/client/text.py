@@ -42,6 +42,7 @@ _LETTERS = {
     "S": "start_time",
     "e": "end_time",
     "l": "time_limit",
+    "Z": "current_working_directory",
 }
 _NODE_WORDS = {
     "NodeName": "name",
