@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +20,21 @@ from wharfinger.catalog.known import KnownProgram, KnownPrograms, MeasuringMachi
 from wharfinger.catalog.known_files import save_known
 from wharfinger.catalog.listing import PROGRAMS, SEED, Program, prepare
 from wharfinger.catalog.quiet import CpuTimes, Disturbance
+from wharfinger.classification.platforms import platform_column
+from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow
 from wharfinger.errors import Conflict, EngineFault, InvalidInput, Unavailable
 from wharfinger.files.atomic import write_whole
+from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
-from wharfinger.model.profile import PROFILED_SOURCES, RAMP_ALLOCATIONS, Measurements, ProfilingPlan
+from wharfinger.model.profile import (
+    PROFILED_SOURCES,
+    RAMP_ALLOCATIONS,
+    Entry,
+    FurtherRun,
+    Measurements,
+    Origin,
+    ProfilingPlan,
+)
 from wharfinger.model.workload import Workload
 
 _ROWS, WORK = "rows", "work"
@@ -53,15 +64,18 @@ class CampaignSettings:
     """What a campaign is asked for; rows that are in its directory already are kept.
 
     ``seconds`` is at each allocation; ``provisional`` says in ``machine.json`` that it is for tests
-    only; ``idle`` is what others used of this machine before it began.
+    only; ``idle`` is what others used of this machine before it began. Inputs are made in ``work``,
+    which the server and those of ``further`` runs (on other platforms) see.
     """
 
     directory: Path
     seconds: float
     allocations: tuple[int, ...]
     command: str
+    work: Path
     provisional: bool = False
     idle: Disturbance = field(default_factory=lambda: Disturbance(0.0, 0.0))
+    further: tuple[FurtherRun, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +86,13 @@ class _Conditions:
     cpus: int
     allocations: tuple[int, ...]
     seconds: float
+    platforms: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        also = f", also on {' and '.join(self.platforms)}" if self.platforms else ""
         return (
             f"{self.cpus} CPUs of {self.cpu_model or 'an unknown model'}, "
-            f"{len(self.allocations)} allocations, {self.seconds:g} s each"
+            f"{len(self.allocations)} allocations, {self.seconds:g} s each{also}"
         )
 
 
@@ -126,6 +142,7 @@ def _plan_for(program: Program, server: str, settings: CampaignSettings) -> Prof
         sources=PROFILED_SOURCES,
         seconds=settings.seconds
         * (len(settings.allocations) + RAMP_ALLOCATIONS * len(PROFILED_SOURCES)),
+        further=settings.further,
     )
 
 
@@ -160,8 +177,14 @@ class _Campaign:
 
     @cached_property
     def conditions(self) -> _Conditions:
-        model, settings = self.server.platform.cpu_model, self.settings
-        return _Conditions(model, cpus_of(self.server), settings.allocations, settings.seconds)
+        platform, settings = self.server.platform, self.settings
+        return _Conditions(
+            platform.cpu_model or platform.name,
+            cpus_of(self.server),
+            settings.allocations,
+            settings.seconds,
+            tuple(dict.fromkeys(run.setting.platform for run in settings.further)),
+        )
 
     @property
     def rows(self) -> Path:
@@ -204,7 +227,7 @@ class _Campaign:
         return failed
 
     def _measure_one(self, program: Program, plan: ProfilingPlan) -> None:
-        directory = self.settings.directory / WORK / program.name
+        directory = self.settings.work / program.name
         prepare(program, directory)
         earlier, begun = CpuTimes.read(), time.monotonic()
         measurements = self.measure(program.name, program.workload(directory), plan)
@@ -250,9 +273,42 @@ class _Campaign:
             skipped=dict(skipped),
             provisional=settings.provisional,
         )
-        gathered = KnownPrograms(programs, machine)
+        across = self._across(ordered)
+        further = {across.kind: across} if across.rows else {}
+        gathered = KnownPrograms(programs, machine, further=further)
         save_known(gathered, settings.directory)
         return gathered
+
+    def _across(self, ordered: Sequence[_MeasuredRow]) -> UtilityMatrix:
+        """Performance by platform, where there are several."""
+        rows = {}
+        for row in ordered:
+            measured = _by_platform(row.measurements, self.server.platform.name)
+            if not measured:
+                continue
+            at = datetime.fromisoformat(row.measured_at.replace("Z", "+00:00")).timestamp()
+            entries = {
+                column: replace(entry, origin=Origin.OFFLINE, measured_at=at)
+                for column, entry in measured.items()
+            }
+            known = KnownProgram.of(row.program, row.group, row.measurements)
+            rows[row.program] = UtilityRow(row.group, known.type, entries)
+        columns = dict.fromkeys(column for row in rows.values() for column in row.entries)
+        return UtilityMatrix(Aspect.HETEROGENEITY, tuple(columns), rows)
+
+
+def _by_platform(measured: Measurements, reference: str) -> dict[str, Entry]:
+    """Performance by platform and allocation; empty where it was measured on one platform only."""
+    quantities = (Quantity.THROUGHPUT, Quantity.RATE)
+    quantity = next((q for q in quantities if measured.further.get(q)), None)
+    if quantity is None:
+        return {}
+    own = measured.performance.get(quantity, {})
+    entries = {platform_column(reference, cpu): entry for cpu, entry in own.items()}
+    for run in measured.further[quantity]:
+        cpu = run.setting.configuration.cpu_millicpus
+        entries[platform_column(run.setting.platform, cpu)] = run.entry
+    return {column: entry for column, entry in entries.items() if entry.value > 0}
 
 
 def _read_rows(directory: Path) -> dict[str, _MeasuredRow]:
@@ -275,9 +331,9 @@ def forget(directory: Path) -> None:
         raise Unavailable(f"{error.filename}: {error.strerror}") from error
 
 
-def clear(directory: Path) -> None:
+def clear(work: Path) -> None:
     """Remove inputs and the engine's directory; the engine must be closed."""
-    shutil.rmtree(directory / WORK, ignore_errors=True)
+    shutil.rmtree(work, ignore_errors=True)
 
 
 def cpus_of(server: Server) -> int:

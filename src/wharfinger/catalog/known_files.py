@@ -18,7 +18,7 @@ from wharfinger.classification.utility import Aspect
 from wharfinger.errors import InvalidInput
 from wharfinger.files.atomic import write_whole
 from wharfinger.files.tabular import Table, TableLine, csv_text, read_table
-from wharfinger.files.utility_matrices import read_utility
+from wharfinger.files.utility_matrices import read_utility, write_utility
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry
@@ -151,6 +151,8 @@ def save_known(programs: KnownPrograms, directory: Path) -> None:
     tables |= {f"{kind}.csv": _scores(programs, kind) for kind in SCORES}
     for name, lines in tables.items():
         write_whole(directory / name, csv_text(lines).encode())
+    for kind, matrix in programs.further.items():
+        write_utility(matrix, directory / f"{kind.value}.csv")
     described = msgspec.json.format(msgspec.json.encode(programs.machine), indent=2)
     write_whole(directory / MACHINE, described + b"\n")
 

@@ -12,6 +12,7 @@ from functools import partial
 from wharfinger.cli.main import add_parser
 from wharfinger.cli.options import add_option, add_output, refuse
 from wharfinger.cli.readers import seconds_above_zero, share, whole
+from wharfinger.cli.up import add_slurm
 from wharfinger.errors import InvalidInput
 
 SCALES = ("auto", "arbitrary", "common", "normalised")
@@ -28,7 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, add_options, words in (
         ("evaluate", _add_evaluate, "how well estimators predict rows that were held out"),
         ("predict", _add_predict, "fill in rows of which a few entries are known"),
-        ("measure", _add_measure, "measure the known programs on this machine"),
+        (
+            "measure",
+            _add_measure,
+            "measure the known programs on this machine, or on a Slurm cluster",
+        ),
     ):
         action = add_parser(actions, name, words)
         add_options(action)
@@ -94,6 +99,9 @@ def _add_measure(parser: argparse.ArgumentParser) -> None:
     add("--anew", "forget the rows that are there")
     add("--busy", "go on although others use this machine")
     add("--provisional", "mark the result as fit for tests only")
+    words = "where they run: local, this machine; or slurm, a node of each platform of a cluster"
+    add("--engine NAME", words, "local")
+    add_slurm(parser)
 
 
 def _names(text: str) -> list[str]:

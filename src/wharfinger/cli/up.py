@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--servers SPEC", words)
     words = "a label of all servers, or of one, which workloads may require; repeatable"
     add("--label [SERVER:]LABEL=VALUE ...", words, read=server_label)
-    _add_slurm(parser)
+    add_slurm(parser)
     add("--policy NAME", "places and sizes: NAME or NAME[SETTING=VALUE,...]", "quasar")
     add_parts(parser)
     words = (
@@ -71,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--accept-loss", "start with nothing when no event of a damaged log can be saved")
 
 
-def _add_slurm(parser: argparse.ArgumentParser) -> None:
+def add_slurm(parser: argparse.ArgumentParser) -> None:
+    """Options that say how a Slurm cluster is used."""
     add = partial(add_option, parser)
     words = "with --engine slurm: use this partition's nodes (default: the default partition's)"
     add("--partition NAME ...", f"{words}; may be repeated")
@@ -89,12 +90,11 @@ def _add_slurm(parser: argparse.ArgumentParser) -> None:
     add("--sbatch-option NAME=VALUE ...", f"{words}; may be repeated")
 
 
-def _slurm_settings(arguments: argparse.Namespace) -> "SlurmSettings | None":
+def slurm_settings(arguments: argparse.Namespace) -> "SlurmSettings | None":
+    """How a Slurm cluster is used; ``None`` = that is not asked for."""
     if arguments.engine != "slurm":
         refuse(arguments, _OF_SLURM, "says how a Slurm cluster is used, with --engine slurm")
         return None
-    refuse(arguments, ["--servers"], "divides this machine, with --engine local")
-    refuse(arguments, ["--label"], "names servers of this machine; features label Slurm's nodes")
     from wharfinger.engines.slurm.settings import (  # noqa: PLC0415 - as in run
         SlurmSettings,
         read_sbatch_options,
@@ -120,9 +120,13 @@ def run(arguments: argparse.Namespace) -> int:
     if token_file and not address:
         raise InvalidInput("--token-file: without --listen nothing is served that needs a token")
     token = find_token(token_file and Path(token_file), os.environ) if address else None
+    if arguments.engine == "slurm":
+        words = "names servers of this machine; features label Slurm's nodes"
+        refuse(arguments, ["--servers"], "divides this machine, with --engine local")
+        refuse(arguments, ["--label"], words)
     given = {name: getattr(arguments, name) for name in _OF_THE_RUNTIME}
     labels = tuple(arguments.label or ())
-    options = Options(**given, labels=labels, slurm=_slurm_settings(arguments))
+    options = Options(**given, labels=labels, slurm=slurm_settings(arguments))
     directory = StateDirectory(state_path(arguments))
     directory.lock()
     log, lines = begin(arguments.log, arguments.log_level)

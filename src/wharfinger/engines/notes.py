@@ -36,8 +36,8 @@ class MemoryNotes:
     ('7', None)
     """
 
-    def __init__(self) -> None:
-        self._texts: dict[str, str] = {}
+    def __init__(self, texts: Mapping[str, str] | None = None) -> None:
+        self._texts = dict(texts or {})
 
     def get(self, name: str) -> str | None:
         """See ``Notes.get``."""

@@ -42,7 +42,9 @@ class Profiler:
 
 
 def settings(directory: Path, seconds: float = 1.0) -> campaign.CampaignSettings:
-    return campaign.CampaignSettings(directory, seconds, campaign.allocations(2), "wharfinger ...")
+    return campaign.CampaignSettings(
+        directory, seconds, campaign.allocations(2), "wharfinger ...", directory / campaign.WORK
+    )
 
 
 def run(directory: Path, profiler: Profiler, names: list[str] = NAMES) -> campaign.CampaignOutcome:

@@ -1,86 +1,20 @@
 """Profiles workloads by the local engine, one after another, with no manager above it."""
 
-import time
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Self
 
-from wharfinger.core import actions as act
-from wharfinger.core import events as ev
 from wharfinger.engines.local.engine import LocalEngine
-from wharfinger.engines.local.profiling.client import Answer
-from wharfinger.errors import EngineFault
-from wharfinger.model.platform import Server
+from wharfinger.engines.supervised.profiler import EngineProfiler
 from wharfinger.model.profile import Measurements, ProfilingPlan
-from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload
 
-SET_UP_SECONDS = 60.0
-"""Beyond the plan's own seconds: after these the engine is taken to hang."""
-STOP_SECONDS = 20.0
-POLL_SECONDS = 0.5
 KEY = "profile"
 
 
-class LocalProfiler:
+class LocalProfiler(EngineProfiler):
     """A local engine, open within the ``with`` block; arguments are as for ``LocalEngine``."""
 
     def __init__(self, directory: Path, servers: str | None = "1") -> None:
-        self._engine = LocalEngine(directory, servers=servers)
-        self._servers: dict[str, Server] = {}
-
-    def __enter__(self) -> Self:
-        self._engine.open()
-        for report in self._reports(SET_UP_SECONDS):
-            self._servers.update((server.name, server) for server in ev.servers_in(report))
-            if isinstance(report, ev.EngineSynced):
-                return self
-        self._engine.close()
-        raise EngineFault(f"the engine did not report within {SET_UP_SECONDS:g} s")
-
-    def __exit__(self, *exception: object) -> None:
-        self._engine.close()
-
-    @property
-    def server(self) -> Server:
-        """The first one."""
-        return next(iter(self._servers.values()))
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """The engine's."""
-        return self._engine.capabilities
-
-    def measure(self, key: str, workload: Workload, plan: ProfilingPlan) -> Measurements:
-        """Run a plan to its end; one without a server runs on the first one.
-
-        Use the same key for the same program, so that what a killed run left is cleared. Raises
-        ``EngineFault`` if it gave nothing, or no answer; the message says why.
-        """
-        wanted = replace(plan, server=plan.server or self.server.name)
-        self._engine.perform(act.ProfileWorkload(key, workload, wanted))
-        try:
-            answer = self._wait(key, plan.limit_seconds + SET_UP_SECONDS)
-        except BaseException:  # Nothing of it may run on beside the next one.
-            self._engine.perform(act.StopWorkload(key, 0.0))
-            self._wait(key, STOP_SECONDS)
-            raise
-        self._engine.perform(act.ForgetWorkload(key))
-        if isinstance(answer, ev.ProfilingFailed):
-            raise EngineFault(answer.reason)
-        return answer.measurements
-
-    def _wait(self, key: str, seconds: float) -> Answer:
-        for report in self._reports(seconds):
-            if isinstance(report, Answer) and report.key == key:
-                return report
-        raise EngineFault(f"profiling {key} gave no answer within {seconds:.0f} s")
-
-    def _reports(self, seconds: float) -> Iterator[ev.Report]:
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            yield from self._engine.poll(POLL_SECONDS)
+        super().__init__(LocalEngine(directory, servers=servers))
 
 
 def profile_workload(

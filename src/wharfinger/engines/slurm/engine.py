@@ -9,48 +9,42 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from math import inf
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.base import Execution, LogChunk, LogSource, Usage
 from wharfinger.engines.notes import Notes
 from wharfinger.engines.slow import CallOutcome, SlowCalls
-from wharfinger.engines.slurm.client.base import JobEnd, Node, SlurmClient, SlurmJob
-from wharfinger.engines.slurm.ends import RunReading
+from wharfinger.engines.slurm.client.base import Node, SlurmClient
 from wharfinger.engines.slurm.jobs import (
     ControlOrder,
     Look,
     SlurmJobs,
     StartOrder,
     StopOrder,
-    WatchedStarts,
 )
+from wharfinger.engines.slurm.looks import LookTiming
 from wharfinger.engines.slurm.measuring import NodeMonitor
-from wharfinger.engines.slurm.script import mebibytes, whole_cpus
-from wharfinger.engines.slurm.servers import Held, has_size, servers_of
+from wharfinger.engines.slurm.opening import patiently, read_cluster
+from wharfinger.engines.slurm.profiling import NodeProfiler
+from wharfinger.engines.slurm.progress import StartProgress
+from wharfinger.engines.slurm.script import mebibytes, whole_cpus, why_not_run
+from wharfinger.engines.slurm.servers import Held, servers_of
 from wharfinger.engines.slurm.settings import (
     SlurmSettings,
-    check_features,
-    check_shared_dir,
-    check_site,
-    choose_partitions,
 )
-from wharfinger.engines.slurm.start import NextStep, SlurmStart
+from wharfinger.engines.slurm.start import SlurmStart
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes
 from wharfinger.engines.slurm.user_jobs import LetGoOrder
 from wharfinger.engines.supervised.watcher import Watcher
-from wharfinger.errors import EngineFault, InvalidInput, NotFound, WharfingerError
-from wharfinger.host.accounts import other_account
+from wharfinger.errors import EngineFault, InvalidInput, NotFound
 from wharfinger.host.keys import check_key
 from wharfinger.host.reports import STOPPED_BEFORE_START, End
 from wharfinger.host.run_dir import output_offset_at, output_times, read_output
-from wharfinger.host.supervisor import signal_named
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Measurements
 from wharfinger.model.view import Capabilities, Resize
@@ -58,20 +52,8 @@ from wharfinger.model.workload import Workload
 
 log = logging.getLogger(__name__)
 
-OPEN_SECONDS = 30.0
-"""How long ``open`` waits for a Slurm that does not answer."""
-_OPEN_RETRY_SECONDS = 0.5
-_HURRIED_SECONDS = 0.2
-"""Between two looks while something starts or ends, if Slurm answers fast."""
-_STEADY_SECONDS = 1.0
-_IDLE = 4.0
-"""As a multiple of the last look's time, the least between two."""
-_HURRY_FOR_SECONDS = 30.0
-"""What has not begun or ended by then is looked at in the steady pace."""
 _KILL_AFTER_SECONDS = 20.0
 """After the grace of a stop: then Slurm is to end the job."""
-_LOOK = " look"
-"""The key of looks; no start's, which has no blank."""
 
 
 class SlurmEngine:
@@ -100,7 +82,9 @@ class SlurmEngine:
         self._calls = SlowCalls()
         self._watcher = Watcher()
         self._monitor: NodeMonitor | None = None
+        self._profiler = NodeProfiler(self._settings, self._calls, self._tell)
         self._open_jobs: SlurmJobs | None = None
+        self._open_progress: StartProgress | None = None
         self._partitions: tuple[str, ...] = ()
         self._nodes: Sequence[Node] = ()
         self._told_nodes: Sequence[Node] | None = None
@@ -112,13 +96,8 @@ class SlurmEngine:
         self._offers: dict[str, ev.WorkloadOffered] = {}
         self._reports: list[ev.Report] = []
         self._outcomes: deque[CallOutcome] = deque()
-        self._watched = WatchedStarts()
-        self._unwatched = False  # Something has changed that ``_watched`` does not show.
-        self._hastened = False  # A look is wanted soon.
-        self._hurried_until = 0.0
-        self._look_taken_at = -inf
-        self._looked_at = 0.0
-        self._took_seconds = 0.0
+        self._looks = LookTiming(self._starts, self._calls, self._settings.poll_seconds)
+        self._listed_at = 0.0
 
     @property
     def capabilities(self) -> Capabilities:
@@ -131,6 +110,7 @@ class SlurmEngine:
             suspend=shared,
             memory_limit=False,
             measures=shared,
+            profiles=shared,
             probes=shared,
             evicts=True,
             offers=True,
@@ -141,40 +121,35 @@ class SlurmEngine:
 
     def open(self) -> None:
         """See ``Engine.open``; raises ``InvalidInput`` for settings that do not fit the cluster."""
-        if self._settings.shared_dir is not None:
-            check_shared_dir(self._settings.shared_dir)
-        client = self._client
-        check_site(_patiently(client.site))
-        known = _patiently(client.partitions)
-        self._partitions = choose_partitions(self._settings, known)
-        partition_of = {
-            node: partition.name
-            for partition in reversed(known)
-            if partition.name in self._partitions
-            for node in partition.nodes
-        }
-        nodes = _patiently(client.nodes)
-        check_features(self._settings, nodes)
-        self._tell_of_sizeless(nodes)
-        self._starts = {key: self._recall(key, note) for key, note in self._notes.items().items()}
+        cluster = read_cluster(self._client, self._settings)
+        self._partitions = cluster.partitions
+        self._starts.clear()
+        self._starts.update(
+            (key, self._recall(key, note)) for key, note in self._notes.items().items()
+        )
         self._calls.open()
         self._watcher.open()
         self._watcher.add(self._calls.fileno(), lambda: None)  # ``poll`` takes the outcomes.
         try:
             self._open_jobs = SlurmJobs(
-                client,
+                self._client,
                 self._notes,
                 self._settings,
                 self._notes.identity(secrets.token_hex(6)),
-                self._partitions,
-                lambda node: partition_of.get(node, self._partitions[0]),
-                lambda: self._watched,
+                cluster.partitions,
+                cluster.partition_of,
+                lambda: self._looks.watched,
                 self._calls,
             )
+            self._open_progress = StartProgress(
+                self._starts, self._jobs, self._calls, self._looks, self._settings, self._tell
+            )
             self._jobs.prepare()
-            self._looked_at = time.monotonic()
-            self._watch()
-            first = _patiently(self._jobs.look)
+            identity = self._notes.identity(secrets.token_hex(6))
+            self._profiler.open(self._client, identity, secrets.token_hex(4), cluster.partition_of)
+            self._listed_at = time.monotonic()
+            self._looks.watch()
+            first = patiently(self._jobs.look)
         except BaseException:
             self._watcher.close()
             self._calls.close()
@@ -182,7 +157,7 @@ class SlurmEngine:
         self._adopt(first)
         synced = ev.EngineSynced(tuple(self._starts), tuple(self._servers), tuple(self._offers))
         self._tell(synced)
-        self._ask_for_look()
+        self._looks.ask(self._jobs.look_operation)
 
     def _recall(self, key: str, note: StartNote) -> SlurmStart:
         supervised = self._settings.shared_dir is not None and not note.of_user
@@ -211,7 +186,7 @@ class SlurmEngine:
                 start.released = None
                 self._calls.ask(self._jobs.release_operation, key, key, internal=True)
         self._take_look(look)
-        self._hurry()
+        self._looks.hurry()
 
     def _make_monitor(self) -> NodeMonitor | None:
         shared = self._settings.shared_dir
@@ -234,14 +209,6 @@ class SlurmEngine:
         known = (node.address for node in self._nodes if node.name == name)
         return next(known, "") or name
 
-    def _tell_of_sizeless(self, nodes: Sequence[Node]) -> None:
-        for node in nodes:
-            if not has_size(node) and not set(self._partitions).isdisjoint(node.partitions):
-                size = f"{node.cpus} CPUs and {node.memory_bytes} bytes of memory"
-                log.warning(
-                    "node %s has %s; it is no server until Slurm says more", node.name, size
-                )
-
     def close(self) -> None:
         """Release everything; what runs goes on."""
         if self._monitor is not None:
@@ -249,7 +216,9 @@ class SlurmEngine:
             self._monitor = None
         self._watcher.close()
         self._calls.close()
+        self._profiler.close()
         self._open_jobs = None
+        self._open_progress = None
         self._starts.clear()
         self._refused.clear()
         self._offers.clear()
@@ -264,6 +233,12 @@ class SlurmEngine:
             raise EngineFault("the Slurm engine is not open")
         return self._open_jobs
 
+    @property
+    def _progress(self) -> StartProgress:
+        if self._open_progress is None:
+            raise EngineFault("the Slurm engine is not open")
+        return self._open_progress
+
     # --- reports --------------------------------------------------------------------------------
 
     def poll(self, timeout_seconds: float = 0.0) -> Sequence[ev.Report]:
@@ -271,14 +246,14 @@ class SlurmEngine:
         deadline = time.monotonic() + timeout_seconds
         while True:
             left = deadline - time.monotonic()
-            self._look_ahead()
+            self._looks.look_ahead()
             self._watcher.wait(0.0 if self._reports or self._outcomes else left)
             self._outcomes.extend(self._calls.take())
             while self._outcomes:  # If one raises, the next call goes on with the others.
                 self._take(self._outcomes.popleft())
             if self._monitor is not None:
                 self._monitor.work()
-            self._look_ahead()
+            self._looks.look_ahead()
             if self._reports or left <= 0:
                 break
         told, self._reports = self._reports, []
@@ -300,31 +275,14 @@ class SlurmEngine:
 
     def check(self, workload: Workload) -> str:
         """Why it can't run, for certain; its files are the nodes', which only they see."""
-        run = workload.run
-        if not run.command or not run.command[0]:
-            return "spec.run.command: empty; name a program"
-        texts = (*run.command, run.working_directory, *run.env.values())
-        if any("\0" in text for text in texts):
-            return "spec.run: holds a NUL character; no program can be given one"
-        if not run.working_directory.startswith("/"):
-            shown = repr(run.working_directory)
-            return f"spec.run.workingDir: {shown} is not an absolute path; begin it with '/'"
-        try:
-            account = other_account(run.user)
-            signal_named(run.stop_signal)
-        except InvalidInput as error:
-            return str(error)
-        if account is not None and self._settings.shared_dir is None:
-            return (
-                f"spec.run.user: {run.user!r} is not the manager's own user, as whom all jobs run "
-                "without --shared-dir; leave it out, or start the manager with --shared-dir"
-            )
-        return ""
+        return why_not_run(workload, shared=self._settings.shared_dir is not None)
 
     def perform(self, action: act.EngineAction) -> None:
         """Begin to carry out an action; ``poll`` reports the outcome."""
         if self._monitor is not None and self._monitor.take(action):
             self._calls.wake()
+        if self._profiler.take_action(action):
+            return
         match action:
             case act.StartWorkload():
                 self._start(action)
@@ -338,8 +296,6 @@ class SlurmEngine:
                 self._suspend(key, suspended=False)
             case act.ForgetWorkload(key=key):
                 self._forget(key)
-            case act.ProfileWorkload(key=key):
-                self._tell(ev.ProfilingFailed(key, "this engine does not profile"))
             case act.ProbeWorkload(key=key, number=number):
                 why = "this engine raises no sources of interference"
                 self._tell(ev.WorkloadProbed(key, number, Measurements(), why))
@@ -416,7 +372,7 @@ class SlurmEngine:
             delay_seconds=order.grace_seconds + _KILL_AFTER_SECONDS,
             internal=True,
         )
-        self._hurry()
+        self._looks.hurry()
 
     def _forbid(self, key: str) -> None:
         """A key that never started must not start any more, whenever it is asked for."""
@@ -426,7 +382,7 @@ class SlurmEngine:
         # An engine before us may have begun with it: its job is found, and withdrawn.
         self._calls.ask(self._jobs.withdraw_operation, key, key, internal=True)
         self._starts[key] = start
-        self._settle(start, refusal)
+        self._progress.settle(start, refusal)
 
     def _resize(self, action: act.ResizeAllocation) -> None:
         start = self._starts.get(action.key)
@@ -475,150 +431,29 @@ class SlurmEngine:
                 else:
                     self._take_look(outcome.result)
             finally:
-                self._ask_for_look()
+                self._looks.ask(jobs.look_operation)
             return
-        takes: dict[Any, Callable[[SlurmStart, CallOutcome], None]] = {
-            jobs.begin_operation: self._begun,
-            jobs.let_go_operation: self._begun,
-            jobs.release_operation: self._released,
-            jobs.stop_operation: self._stopped,
-            jobs.control_operation: self._controlled,
-            jobs.withdraw_operation: self._withdrawn,
-            jobs.ends_operation: self._accounted,
-            jobs.settle_operation: self._settled,
-        }
-        take = takes.get(outcome.operation)
-        start = self._starts.get(outcome.key)
-        if take is not None and start is not None:
-            take(start, outcome)
-        elif outcome.error is not None:
-            log.warning("%s: %s: %s", outcome.key, outcome.operation.name, outcome.error)
-
-    def _begun(self, start: SlurmStart, outcome: CallOutcome) -> None:
-        if outcome.error is None:
-            start.note = replace(start.note, job_id=outcome.result)
-            start.accepted = True
-            self._tell(ev.StartAccepted(start.key))
-            self._hurry()
-            return
-        # Slurm has said no. That may be otherwise elsewhere or later: its limits, a node's state.
-        retryable = not isinstance(outcome.error, InvalidInput)
-        self._settle(start, ev.StartFailed(start.key, str(outcome.error), retryable))
-
-    def _released(self, start: SlurmStart, outcome: CallOutcome) -> None:
-        start.released = outcome.result is not False  # What failed may have had its effect.
-        if outcome.error is not None and start.live and not start.stop_asked:
-            log.warning("%s: its job can't be released: %s", start.key, outcome.error)
-
-    def _stopped(self, start: SlurmStart, outcome: CallOutcome) -> None:
-        if outcome.error is not None:
-            log.warning("%s: its stop: %s", start.key, outcome.error)
-        elif outcome.result and start.live:
-            refusal = ev.StartFailed(start.key, STOPPED_BEFORE_START, retryable=False)
-            self._settle(start, refusal)
-        else:
-            self._hurry()
-
-    def _controlled(self, start: SlurmStart, outcome: CallOutcome) -> None:
-        placement = outcome.argument.placement
-        if placement is None:
-            if outcome.error is not None:
-                log.warning("%s: %s", start.key, outcome.error)
-        elif outcome.error is not None:
-            self._tell(ev.ResizeFailed(start.key, str(outcome.error), (placement,)))
-        elif start.live:
-            start.note = replace(start.note, placements=(placement,))
-            self._tell(ev.AllocationResized(start.key, (placement,)))
-
-    def _withdrawn(self, start: SlurmStart, outcome: CallOutcome) -> None:
-        if not start.live:
-            return
-        start.withdrawing = False
-        if outcome.error is not None:
-            log.warning("%s: it can't be withdrawn: %s", start.key, outcome.error)
-        elif outcome.result:
-            self._settle(start, start.why_withdrawn())
-        else:
-            self._hurry()  # It has begun after all.
-
-    def _accounted(self, start: SlurmStart, outcome: CallOutcome) -> None:
-        if outcome.error is None:
-            start.end_asked = True
-            ended: JobEnd | None = outcome.result
-            start.accounted = ended or start.accounted
-
-    def _settle(self, start: SlurmStart, end: End) -> None:
-        """Note how it ended; then that is reported."""
-        reports = [report for report in (start.started, end) if report is not None]
-        start.note = start.note.with_reports(reports)
-        start.settling = True
-        settled = start.key, start.note
-        self._calls.ask(self._jobs.settle_operation, start.key, settled, internal=True)
-
-    def _settled(self, start: SlurmStart, outcome: CallOutcome) -> None:
-        start.settling = False
-        if outcome.error is not None:
-            log.error("%s: its end can't be noted: %s", start.key, outcome.error)
-            return
-        _, start.end = start.note.read_reports()
-        if start.end is not None:
-            self._tell(start.end)
-        self._unwatched = True
+        if not self._profiler.take(outcome):
+            self._progress.take(outcome)
 
     # --- looks ----------------------------------------------------------------------------------
 
-    def _watch(self) -> None:
-        """Say what is to be watched; read on the other thread, so it is replaced as a whole."""
-        live = [s for s in self._starts.values() if s.live and s.accepted]
-        starting = tuple(s.key for s in live if s.started is None)
-        running = tuple(s.key for s in live if s.started is not None)
-        hurried = time.monotonic() < self._hurried_until
-        self._watched = WatchedStarts(starting, running, hurried)
-        self._unwatched = False
-
-    def _hurry(self) -> None:
-        """Let Slurm be asked soon: by ``poll``, once for all that wants it."""
-        self._hurried_until = time.monotonic() + _HURRY_FOR_SECONDS
-        self._hastened = True
-        self._calls.wake()
-
-    def _look_ahead(self) -> None:
-        if self._unwatched or self._hastened:
-            self._watch()
-        if self._hastened:
-            self._hastened = False
-            least = max(_HURRIED_SECONDS, _IDLE * self._took_seconds)
-            since = time.monotonic() - self._look_taken_at
-            self._calls.hasten(_LOOK, max(0.0, least - since))
-
-    def _ask_for_look(self) -> None:
-        waiting = any(s.live and (s.started is None or s.stop_asked) for s in self._starts.values())
-        if not waiting:
-            self._hurried_until = 0.0
-        self._watch()
-        period = _HURRIED_SECONDS if self._watched.hurried else _STEADY_SECONDS
-        # A Slurm that takes long is not asked all the time.
-        delay_seconds = min(max(period, _IDLE * self._took_seconds), self._settings.poll_seconds)
-        self._look_taken_at = time.monotonic()
-        self._calls.ask(
-            self._jobs.look_operation, _LOOK, delay_seconds=delay_seconds, internal=True
-        )
-
     def _take_look(self, look: Look) -> None:
         jobs = look.jobs
-        self._took_seconds = look.took_seconds
+        self._looks.took_seconds = look.took_seconds
         for key, reading in look.readings.items():
             start = self._starts.get(key)
             if start is not None and start.live:
-                self._see(start, start.job if jobs is None else jobs.get(key), reading)
+                self._progress.see(start, start.job if jobs is None else jobs.get(key), reading)
         if jobs is None:
             return
+        self._profiler.see(look.profilers)
         now = time.monotonic()
-        seconds, self._looked_at = now - self._looked_at, now
+        seconds, self._listed_at = now - self._listed_at, now
         for start in list(self._starts.values()):
             if start.accepted and start.live:
-                self._see(start, jobs.get(start.key), None)
-                self._follow(start, seconds)
+                self._progress.see(start, jobs.get(start.key), None)
+                self._progress.follow(start, seconds)
         if self._monitor is not None and look.usage:
             self._monitor.observe_usage(look.usage)
         for key, figures in (look.usage or {}).items():
@@ -646,27 +481,6 @@ class SlurmEngine:
                 why = f"{handle}: its user released or cancelled it, or changed its comment"
                 self._tell(ev.OfferWithdrawn(offer.workload.name, why))
 
-    def _see(self, start: SlurmStart, job: SlurmJob | None, reading: RunReading | None) -> None:
-        began = start.see(job, reading)
-        if began is not None:
-            self._tell(began)
-            self._calls.ask(self._jobs.note_start_operation, start.key, began, internal=True)
-            self._unwatched = True
-
-    def _follow(self, start: SlurmStart, seconds: float) -> None:
-        settings, jobs = self._settings, self._jobs
-        step = start.follow(seconds, settings.pending_seconds, settings.lost_seconds, self._settle)
-        match step:
-            case NextStep.CANCEL:
-                self._calls.ask(jobs.kill_operation, f"{start.key} kill", start.key, internal=True)
-            case NextStep.WITHDRAW:
-                start.withdrawing = True
-                self._calls.ask(jobs.withdraw_operation, start.key, start.key, internal=True)
-            case NextStep.ASK_FOR_END:
-                self._calls.ask(jobs.ends_operation, start.key, start.key, internal=True)
-            case None:
-                pass
-
     def _tell_of_servers(self) -> None:
         held: dict[str, Held] = {}
         for start in self._starts.values():
@@ -678,6 +492,7 @@ class SlurmEngine:
                     before.cpu_millicpus + placement.allocation.cpu_millicpus,
                     before.memory_bytes + placement.allocation.memory_bytes,
                 )
+        self._profiler.add_held(held)
         if self._told_nodes is self._nodes and self._told_held == held:
             return
         self._told_nodes, self._told_held = self._nodes, held
@@ -758,20 +573,3 @@ def _refuse_execution(start: SlurmStart) -> NoReturn:
         f"{start.note.workload}: this engine runs no commands beside a program; use Slurm's: "
         f"srun --jobid={start.note.job_id} --overlap COMMAND"
     )
-
-
-def _patiently(ask: Callable[[], Any]) -> Any:
-    """The answer of a call; Slurm may be away for a while, as after a restart of both.
-
-    Raises ``EngineFault``, with Slurm's own words, if it does not answer or says no.
-    """
-    deadline = time.monotonic() + OPEN_SECONDS
-    while True:
-        try:
-            return ask()
-        except InvalidInput:
-            raise
-        except WharfingerError as error:
-            if not error.retryable or time.monotonic() >= deadline:
-                raise EngineFault(f"--engine slurm: {error}", retryable=error.retryable) from error
-            time.sleep(_OPEN_RETRY_SECONDS)

@@ -118,6 +118,7 @@ class Look:
         readings: Of the starts whose run directories were read.
         usage: CPU seconds and peak memory in bytes by key; ``None`` = not asked.
         offers: Users' jobs that are offered, by handle; ``None`` = not asked.
+        profilers: Our jobs that profile, by name.
     """
 
     took_seconds: float
@@ -126,6 +127,7 @@ class Look:
     readings: Mapping[str, RunReading] = field(default_factory=dict)
     usage: Mapping[str, tuple[float, int]] | None = None
     offers: Mapping[str, ev.WorkloadOffered] | None = None
+    profilers: Mapping[str, SlurmJob] = field(default_factory=dict)
 
 
 class SlurmJobs:
@@ -533,9 +535,10 @@ class SlurmJobs:
             return Look(time.monotonic() - now, readings=self._readings(watched.starting))
         try:
             nodes = self._client.nodes()
-            jobs = self._own_jobs()
+            listed = self._client.jobs()
+            jobs = self._own_jobs(listed)
             usage = self._usage(jobs, now)
-            offers = self._user_jobs.offered(self._client.jobs())
+            offers = self._user_jobs.offered(listed)
         except WharfingerError as error:
             if error.retryable and not self._away:
                 log.warning("Slurm does not answer; what runs goes on: %s", error)
@@ -549,7 +552,9 @@ class SlurmJobs:
         # After the listing: what has ended by then has written its record.
         over = [key for key in watched.running if key not in jobs or not _runs(jobs[key])]
         readings = self._readings((*watched.starting, *over))
-        return Look(time.monotonic() - now, jobs, nodes, readings, usage, offers)
+        named = ((script.profiler_name(self._identity, job.comment), job) for job in listed)
+        profilers = {name: job for name, job in named if name is not None}
+        return Look(time.monotonic() - now, jobs, nodes, readings, usage, offers, profilers)
 
     def _has_exit(self, key: str) -> bool:
         run_dir = self.run_dir(key)
@@ -559,14 +564,14 @@ class SlurmJobs:
         readings = {key: self.read(key) for key in keys}
         return {key: reading for key, reading in readings.items() if reading is not None}
 
-    def _own_jobs(self) -> dict[str, SlurmJob]:
+    def _own_jobs(self, listed: Iterable[SlurmJob]) -> dict[str, SlurmJob]:
         """Ours by key. What waits and must not start is cancelled.
 
         It was handed in twice, under a key that is not known, or requeued after its end.
         """
         own: dict[str, SlurmJob] = {}
         strays: list[int] = []
-        for job in self._client.jobs():
+        for job in listed:
             if (key := self._user_jobs.keys.get(job.job_id)) is not None:
                 if (note := self._notes.get(key)) is not None and is_let_go(job, note):
                     own[key] = job

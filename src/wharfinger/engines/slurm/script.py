@@ -11,7 +11,10 @@ from math import ceil
 from pathlib import Path
 
 from wharfinger.engines.slurm.settings import SlurmSettings
+from wharfinger.errors import InvalidInput
+from wharfinger.host.accounts import other_account
 from wharfinger.host.environment import environment
+from wharfinger.host.supervisor import signal_named
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.workload import Workload
@@ -23,7 +26,7 @@ LOG_FILE = "slurm.log"
 NOT_SHARED = 75
 """Exit status of a script on a node that does not see the run directory."""
 
-_COMMENT = re.compile(r"wharfinger-run ([0-9a-f]{12}) (\S{1,300})")
+_COMMENT = re.compile(r"wharfinger-(run|profile) ([0-9a-f]{12}) (\S{1,300})")
 _MEBIBYTE = 1 << 20
 _NAME = re.compile(r"[^A-Za-z0-9._-]")
 _ENDING_SECONDS = 60.0
@@ -46,8 +49,63 @@ def key_of(identity: str, comment: str) -> str | None:
     'k.1'
     >>> key_of("0123456789ab", "wharfinger: {}")
     """
+    return _named(identity, comment, "run")
+
+
+def profiler_comment(identity: str, name: str) -> str:
+    """The comment of a job that profiles; it is no start.
+
+    >>> profiler_name("0123456789ab", profiler_comment("0123456789ab", "k.0"))
+    'k.0'
+    >>> key_of("0123456789ab", profiler_comment("0123456789ab", "k.0"))
+    """
+    return f"wharfinger-profile {identity} {name}"
+
+
+def profiler_name(identity: str, comment: str) -> str | None:
+    """The name of a job of ours that profiles, by its comment; ``None`` = it is none."""
+    return _named(identity, comment, "profile")
+
+
+def _named(identity: str, comment: str, kind: str) -> str | None:
     match = _COMMENT.fullmatch(comment.strip())
-    return match[2] if match and match[1] == identity else None
+    return match[3] if match and match.group(1, 2) == (kind, identity) else None
+
+
+def profiler_script(directory: Path, python: str, *words: str) -> str:
+    """The script of a job that profiles, as ordered in the directory."""
+    module = "wharfinger.engines.local.profiling.node"
+    place = shlex.quote(str(directory))
+    return (
+        "#!/bin/sh\n"
+        "# A copy of a workload of wharfinger is measured.\n"
+        f"[ -d {place} ] || exit {NOT_SHARED}\n"
+        f"exec {shlex.join([python, '-P', '-m', module, *words])} {place}\n"
+    )
+
+
+def why_not_run(workload: Workload, *, shared: bool) -> str:
+    """Why it can't be a job, for certain; ``shared``: there is a shared directory."""
+    run = workload.run
+    if not run.command or not run.command[0]:
+        return "spec.run.command: empty; name a program"
+    texts = (*run.command, run.working_directory, *run.env.values())
+    if any("\0" in text for text in texts):
+        return "spec.run: holds a NUL character; no program can be given one"
+    if not run.working_directory.startswith("/"):
+        shown = repr(run.working_directory)
+        return f"spec.run.workingDir: {shown} is not an absolute path; begin it with '/'"
+    try:
+        account = other_account(run.user)
+        signal_named(run.stop_signal)
+    except InvalidInput as error:
+        return str(error)
+    if account is not None and not shared:
+        return (
+            f"spec.run.user: {run.user!r} is not the manager's own user, as whom all jobs run "
+            "without --shared-dir; leave it out, or start the manager with --shared-dir"
+        )
+    return ""
 
 
 def supervised_script(run_dir: Path, supervisor: Path) -> str:
@@ -120,6 +178,10 @@ def options_of(
         options |= {"output": str(run_dir / LOG_FILE), "chdir": "/"}
     limit = workload.run.time_limit_seconds
     if limit is not None:
-        seconds = limit + workload.run.stop_grace_seconds + _ENDING_SECONDS
-        options["time"] = str(ceil(seconds / 60))
+        options["time"] = minutes(limit + workload.run.stop_grace_seconds)
     return options
+
+
+def minutes(seconds: float) -> str:
+    """A job's time limit where it should have ended after so many seconds."""
+    return str(ceil((seconds + _ENDING_SECONDS) / 60))

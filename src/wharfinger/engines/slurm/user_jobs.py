@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 _LIMITS = WorkloadLimits(resize=Resize.NONE, suspend=False, max_servers=1)
 """Of a script that knows nothing of us."""
 _HANDLE = "job "
+_NAME, _SCRIPT = "slurm-", "slurm-script-"
+"""Before the number in a workload's name, and before the digest of its script in its command."""
 MAX_READ = 32
 """Scripts that one look reads, each by a call."""
 _FEATURE = re.compile(r"[A-Za-z0-9_.:=+-]+")
@@ -137,16 +139,15 @@ class UserJobs:
         if job.reservation:
             raise InvalidInput(f"it states a reservation ({job.reservation[:60]}); leave that out")
         requires = _required_by(job.features)
-        text = self._client.script(job.job_id)
-        digest = hashlib.blake2s(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+        directory = job.working_directory
         program = JobProgram(
-            script=f"slurm-script-{digest}",
-            working_directory="/",
+            script=_script_name(self._client.script(job.job_id)),
+            working_directory=directory if directory.startswith("/") else "/",
             cpus=job.cpus,
             memory_bytes=job.memory_bytes,
             time_limit_seconds=job.time_limit_seconds,
         )
-        workload = workload_of(f"slurm-{job.job_id}", job.comment, program)
+        workload = workload_of(f"{_NAME}{job.job_id}", job.comment, program)
         return replace(workload, owner=job.user, requires=(*workload.requires, *requires))
 
     def annotate(self, asked: Sequence[act.AnnotateWorkload]) -> Sequence[None]:
@@ -229,6 +230,27 @@ class UserJobs:
                 log.warning("job %d can't be left as it was: %s", job.job_id, error)
             else:
                 self._stated_cpus.pop(job.job_id, None)
+
+
+def is_users(workload: Workload) -> bool:
+    """Whether its program is the script of a user's job, which only Slurm has."""
+    return any(word.startswith(_SCRIPT) for word in workload.run.command[-1:])
+
+
+def find_script(client: SlurmClient, workload: Workload) -> tuple[str, str]:
+    """The script of a user's job, and whose it is; raises ``InvalidInput`` where it is gone."""
+    number = workload.name.removeprefix(_NAME)
+    job = next((job for job in client.jobs() if str(job.job_id) == number), None)
+    if job is not None and addressed(job.comment):
+        text = client.script(job.job_id)
+        if _script_name(text) == workload.run.command[-1]:
+            return text, job.user
+    raise InvalidInput(f"{workload.name}: the script of its job can't be read any more")
+
+
+def _script_name(text: str) -> str:
+    digest = hashlib.blake2s(text.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+    return f"{_SCRIPT}{digest}"
 
 
 def _statement(job: SlurmJob) -> tuple[object, ...]:

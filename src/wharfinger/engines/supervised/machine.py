@@ -142,10 +142,13 @@ def limits(
     *,
     latency_critical: bool = False,
 ) -> Limits:
-    """The cgroups' limits; raises ``InvalidInput`` for an allocation that no kernel could keep."""
+    """The cgroups' limits; raises ``InvalidInput`` for an allocation that no kernel could keep.
+
+    No quota is wider than the server's own, which the kernel would refuse below a group with less.
+    """
     try:
         return Limits(
-            cpu_millicpus=allocation.cpu_millicpus,
+            cpu_millicpus=min(allocation.cpu_millicpus, server.server.cpu_millicpus),
             best_effort=allocation.best_effort,
             memory_bytes=allocation.memory_bytes,
             cpus=cpus,

@@ -13,7 +13,7 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slow import CallOutcome
-from wharfinger.engines.slurm import SlurmEngine, SlurmSettings, engine
+from wharfinger.engines.slurm import SlurmEngine, SlurmSettings, engine, script
 from wharfinger.errors import EngineFault, InvalidInput
 from wharfinger.host.accounts import UserAccount
 from wharfinger.model.allocation import Allocation, Placement
@@ -285,7 +285,7 @@ def test_without_a_shared_directory_nothing_runs_as_another_user(
     unshared: EngineTrial, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
 ):
     other = UserAccount("bob", 4242, 4242, (4242,), "/", "/bin/sh")
-    monkeypatch.setattr(engine, "other_account", lambda name: other if name == "bob" else None)
+    monkeypatch.setattr(script, "other_account", lambda name: other if name == "bob" else None)
     start = unshared.action("k", unshared.programs.lasting("k"))
     run = replace(start.workload.run, user="bob")
     unshared.perform(replace(start, workload=replace(start.workload, run=run)))

@@ -22,13 +22,13 @@ from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event
 from wharfinger.engines.local.profiling.job import ProfilingJob
 from wharfinger.engines.local.profiling.session import EVERYWHERE
+from wharfinger.engines.supervised.copying import why_not_copied, why_not_profiled
 from wharfinger.engines.supervised.machine import Launcher
 from wharfinger.engines.supervised.measuring import WorkloadMonitor
 from wharfinger.engines.supervised.records import list_keys
 from wharfinger.engines.supervised.run import LocalRun
 from wharfinger.engines.supervised.watcher import Callback, Watcher
 from wharfinger.errors import InvalidInput
-from wharfinger.host.keys import check_key
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import (
     Performance,
@@ -39,7 +39,7 @@ from wharfinger.model.performance import (
     meets,
 )
 from wharfinger.model.profile import Entry, Measurements, Origin, ProfilingPlan
-from wharfinger.model.workload import ProfileMode, Workload
+from wharfinger.model.workload import Workload
 from wharfinger.monitor.messages import Channel, Message, start_peer
 from wharfinger.monitor.spec import main_quantity
 
@@ -63,6 +63,8 @@ MOMENT_TOLERANCES, MIN_MOMENT_TOLERANCE = 2.0, 0.1
 """How far below its target a neighbor may be in a single second: that is noisier than what is
 smoothed, and a withdrawal costs the measurement."""
 
+PROFILES = ".profiles"
+"""Within an engine's directory: where its plans have theirs."""
 _MODULE = "wharfinger.engines.local.profiling.worker"
 
 
@@ -150,7 +152,7 @@ class ProfilingClient:
         measuring: WorkloadMonitor,
         tell: Callable[[ev.Report], None],
     ) -> None:
-        self._directory = directory / ".profiles"
+        self._directory = directory / PROFILES
         self._maxima_per_second: dict[int, float] = {}
         self._runs = runs
         self._machine = machine
@@ -194,7 +196,7 @@ class ProfilingClient:
         if key in self._answers:
             self._tell(self._answers[key])
             return
-        refusal = _refusal(action)
+        refusal = why_not_profiled(action)
         if refusal:
             self._settle(key, ev.ProfilingFailed(key, refusal))
         elif self._cleaning is not None:
@@ -246,7 +248,7 @@ class ProfilingClient:
             return "it does not run"
         if not 0 < action.tolerance < 1:
             return f"a tolerance of {action.tolerance}"
-        if action.server and (refusal := _not_copied(action.workload)):
+        if action.server and (refusal := why_not_copied(action.workload)):
             return refusal
         here = action.server or run.start.placement.server
         if here not in self._machine().servers:
@@ -469,30 +471,6 @@ def _as_observed(measured: Measurements, platform: str) -> Measurements:
 
 def _observed(entries: Mapping[SharedResource, Entry]) -> dict[SharedResource, Entry]:
     return {source: replace(entry, origin=Origin.OBSERVED) for source, entry in entries.items()}
-
-
-def _not_copied(workload: Workload) -> str:
-    """Why it is not; empty = it may be."""
-    if workload.best_effort:
-        return "best-effort work is never copied"
-    if workload.profile.mode is not ProfileMode.COPY:
-        return f"its manifest says profile.mode: {workload.profile.mode.value}, so it is not copied"
-    return ""
-
-
-def _refusal(action: act.ProfileWorkload) -> str:
-    plan = action.plan
-    if refusal := _not_copied(action.workload):
-        return refusal
-    try:
-        check_key(action.key)
-    except InvalidInput as error:
-        return str(error)
-    if not plan.cpu_millicpus or min(plan.cpu_millicpus) <= 0 or plan.memory_bytes <= 0:
-        return "the plan has an allocation of nothing"
-    if not 0 < plan.seconds < float("inf") or not 0 < plan.tolerance < 1:
-        return f"the plan has {plan.seconds} s and a tolerance of {plan.tolerance}"
-    return ""
 
 
 def _is_below(run: LocalRun, sample: Sample, *, of_a_moment: bool = False) -> bool:

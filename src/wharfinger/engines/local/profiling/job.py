@@ -13,15 +13,13 @@ from pathlib import Path
 
 import msgspec
 
+from wharfinger.engines.supervised.copying import limit_seconds
 from wharfinger.engines.supervised.machine import Launcher
 from wharfinger.host.topology import LocalServer
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.workload import Workload
 from wharfinger.monitor.messages import Channel, Message
 from wharfinger.profiling.steps import NeighborFell
-
-LIMIT_SECONDS = 90.0
-"""For all that is not measuring: copies set up and cleared away, a device's maximum measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ class ProfilingJob:
     @property
     def limit_seconds(self) -> float:
         """After these the profiler is killed."""
-        return 2 * self.plan.limit_seconds + LIMIT_SECONDS
+        return limit_seconds(self.plan)
 
     def encode(self) -> str:
         """As it is sent."""

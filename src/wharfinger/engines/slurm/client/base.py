@@ -94,6 +94,7 @@ class SlurmJob:
         time_limit_seconds: ``None`` = unlimited.
         restarts: How often it was requeued.
         exit_code, signal: Of the batch script; ``None`` before its end.
+        working_directory: Of the batch script; empty = not said.
     """
 
     job_id: int
@@ -127,6 +128,7 @@ class SlurmJob:
     restarts: int = 0
     exit_code: int | None = None
     signal: int | None = None
+    working_directory: str = ""
 
 
 @dataclass(frozen=True, slots=True)

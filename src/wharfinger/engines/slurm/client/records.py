@@ -82,6 +82,7 @@ class RawJob(msgspec.Struct, gc=False):
     time_limit: Number = None
     restart_cnt: Any = None
     exit_code: scalars.WrappedStatus | int | float | str | bool | None = None
+    current_working_directory: Any = None
 
 
 class RawNode(msgspec.Struct, gc=False):
@@ -226,6 +227,7 @@ def job_of(raw: RawJob) -> SlurmJob | None:
         restarts=number(raw.restart_cnt) or 0,
         exit_code=code if ended else None,
         signal=signal if ended else None,
+        working_directory=text(raw.current_working_directory),
     )
 
 
