@@ -121,7 +121,9 @@ class Demo:
                 unit = "requests" if name in SERVICES else "steps"
                 self.tell(f"      {name}: {speed:.0f} {unit}/s")
                 speeds[name], latencies[name] = speed, latency
-        self._values = targets(speeds, latencies[SURGING], self._needs, self.run_seconds)
+        self._values = targets(
+            speeds, latencies[SURGING], self._needs, self.run_seconds, self.stage.alone_cpus
+        )
         self._values |= {name: self._shortened(length) for name, length in PROFILE_SECONDS.items()}
         self._values |= {f"{name}_millicpus": round(1e3 * n) for name, n in self._reserved.items()}
         self._notes = [*limits(servers), *self.stage.notes()]

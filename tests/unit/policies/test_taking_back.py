@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.cluster import Cluster, workload
+from tests.support.cluster import Cluster, server, workload
 from tests.support.courses import made, phase, start, wants
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
@@ -61,3 +61,17 @@ def test_what_is_free_is_taken_first() -> None:
     cluster.tell(ev.WorkloadSubmitted(wants("w", millicpus=1000)))
     assert phase(cluster, "w") is Phase.PLACED
     assert phase(cluster, "f") is Phase.RUNNING
+
+
+def test_it_does_not_begin_where_others_wait_for_room_to_be_profiled() -> None:
+    cluster = made("quasar", 1, able=WHOLE)
+    for name in ("u", "v", "w"):  # A copy takes half a CPU.
+        cluster.tell(ev.WorkloadSubmitted(workload(name, 1000, profile=True)))
+    assert phase(cluster, "v") is Phase.PROFILING
+    assert phase(cluster, "w") is Phase.ADMITTED
+    cluster.tell(ev.WorkloadSubmitted(filler("f")))
+    cluster.tell(ev.ServerReported(server("b", 1)))
+    assert phase(cluster, "w") is Phase.PROFILING
+    assert phase(cluster, "f") is Phase.QUEUED
+    cluster.tell(ev.ServerReported(server("c", 1)))
+    assert phase(cluster, "f") is Phase.PLACED
