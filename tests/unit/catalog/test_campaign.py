@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,20 @@ import pytest
 from wharfinger.catalog import campaign
 from wharfinger.catalog.known_files import load_known
 from wharfinger.catalog.listing import chosen
+from wharfinger.classification.utility import Aspect
 from wharfinger.errors import Conflict, EngineFault, InvalidInput, Unavailable
+from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import Platform, Server
-from wharfinger.model.profile import PROFILED_SOURCES, Entry, Measurements, ProfilingPlan
+from wharfinger.model.profile import (
+    PROFILED_SOURCES,
+    Entry,
+    FurtherRun,
+    Measurements,
+    ProfilingPlan,
+    SettingEntry,
+)
 from wharfinger.model.workload import Workload
 
 SERVER = Server("server0", Platform("p", "x86_64", "A CPU", 2000, 8 << 30), 2000, 8 << 30)
@@ -34,10 +44,12 @@ class Profiler:
         assert Path(workload.run.working_directory).is_dir()
         if key == self.failing:
             raise EngineFault("the copy ended with 1")
+        further = (SettingEntry(run.setting, Entry(7.0, 0.01)) for run in plan.further)
         return Measurements(
             {Quantity.RATE: {cpu: Entry(float(cpu), 0.01) for cpu in plan.cpu_millicpus}},
             {SharedResource.INTEGER: Entry(5.0, 1.0)},
             {SharedResource.INTEGER: Entry(50.0, 1.0)},
+            further={Quantity.RATE: tuple(further)} if plan.further else {},
         )
 
 
@@ -63,6 +75,19 @@ def test_every_allocation_and_source_is_asked_for(tmp_path: Path):
     known = load_known(tmp_path)
     assert known.scale_up.rows == ("gzip", "sed", "sort")
     assert known.machine.cpu_model == "A CPU"
+
+
+def test_where_there_are_several_platforms_each_is_a_column_by_allocation(tmp_path: Path):
+    elsewhere = (FurtherRun(Setting("q", Configuration(1000)), ("server1",)),)
+    asked = replace(settings(tmp_path), further=elsewhere)
+    campaign.run(chosen(["gzip", "sed"]), asked, SERVER, Profiler())
+    across = load_known(tmp_path).matrices[Aspect.HETEROGENEITY]
+    assert set(across.rows) == {"gzip", "sed"}
+    values = {column: entry.value for column, entry in across.rows["sed"].entries.items()}
+    assert values["q@1000m"] == 7.0
+    assert values["p@2000m"] == 2000.0
+    with pytest.raises(Conflict, match="now 2 CPUs of A CPU"):
+        run(tmp_path, Profiler(), ["gzip"])
 
 
 def test_what_is_done_is_not_done_again(tmp_path: Path):

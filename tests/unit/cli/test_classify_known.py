@@ -57,6 +57,8 @@ def test_known_matrices_are_evaluated(capsys: pytest.CaptureFixture[str]):
         (["evaluate", "m.csv", "--out", "d"], "unrecognized arguments: --out"),
         (["measure", "--reveal", "2"], "unrecognized arguments: --reveal"),
         (["measure", "--only", "gzp"], "program 'gzp' is not in the catalog"),
+        (["measure", "--engine", "slurm"], "--engine slurm: --shared-dir is missing"),
+        (["measure", "--engine", "x"], "'x' is not local or slurm"),
         (["measure", "--seconds", "0"], "--seconds: '0s' is no time"),
         (["evaluate", "--known", "/nowhere"], "/nowhere/machine.json: No such file"),
     ],

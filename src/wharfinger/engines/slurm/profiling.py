@@ -31,6 +31,7 @@ _READ_SECONDS = 0.25
 _END_SECONDS = 0.3
 _SWEEP_SECONDS = 2.0
 _SWEEP = " sweep"
+_TOGETHER = "copies on several nodes have no network between them"
 
 
 @dataclass(slots=True)
@@ -54,6 +55,7 @@ class _Plan:
 
     key: str
     parts: dict[str, _Part]
+    silent: Mapping[str, str]
     begun_at: float | None = None
     answer: CopyAnswer | None = None
     forgotten: bool = False
@@ -124,8 +126,10 @@ class NodeProfiler:
                 name: CopyOrder(key, action.workload, part.plan, whole_cpus(part.plan.allocation))
                 for name, part in parts.items()
             }
-            self._plans[key] = _Plan(key, parts)
+            together = {len(run.servers) for run in action.plan.further} - {1}
+            silent = {f"further/{count} servers": _TOGETHER for count in together}
             self._calls.ask(self._jobs.begin_operation, _call(key), orders)
+            self._plans[key] = _Plan(key, parts, silent)
 
     def _stop(self, key: str) -> bool:
         """End a plan; whether there is, or was, one of that key. The answer is ``stopped``."""
@@ -220,6 +224,7 @@ class NodeProfiler:
             self._answer(plan, own.answer)
         elif own.answer is not None and all(part.answer is not None for part in others):
             measured = own.answer.measurements
+            measured = replace(measured, silent={**measured.silent, **plan.silent})
             for part in others:
                 measured = _merged(measured, part)
             self._answer(plan, ev.ProfilingFinished(plan.key, measured))

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.slow  # Real copies take real time.
 
 COMMENT = "wharfinger: {target: {completionTime: 20m}}"
 ELSEWHERE = tuple(FurtherRun(Setting("other", Configuration(cpu)), ("n2",)) for cpu in (1000, 2000))
+TOGETHER = FurtherRun(Setting("own", Configuration(1000), servers=2), ("n1", "n2"))
 
 
 @pytest.fixture
@@ -76,11 +77,12 @@ def _running(trial: EngineTrial, slurm: FakeSlurm, directory: Path) -> SlurmJob:
 def test_runs_elsewhere_are_a_job_for_each_server_and_are_merged(
     trial: EngineTrial, slurm: FakeSlurm
 ):
-    trial.perform(_asked(trial, 1.0, ELSEWHERE))
+    trial.perform(_asked(trial, 20.0, (*ELSEWHERE, TOGETHER)))
     measured = trial.wait_for(ev.ProfilingFinished, "k").measurements
     assert set(measured.performance[Quantity.RATE]) == {1000}
     settings = [run.setting for run in measured.further[Quantity.RATE]]
     assert settings == [run.setting for run in ELSEWHERE]
+    assert "further/2 servers" in measured.silent
     jobs = {job.required_nodes: job.cpus for job in _profilers(slurm)}
     assert jobs == {("n1",): 1, ("n2",): 2}
 
@@ -109,7 +111,7 @@ def test_a_job_that_does_not_begin_is_taken_back(trial: EngineTrial, slurm: Fake
 
 def test_a_submission_whose_answer_was_lost_is_made_once(trial: EngineTrial, slurm: FakeSlurm):
     slurm.lose_answers = 1
-    trial.perform(_asked(trial, 1.0))
+    trial.perform(_asked(trial, 20.0))
     trial.wait_for(ev.ProfilingFinished, "k")
     assert len(_profilers(slurm)) == 1
 
@@ -131,7 +133,7 @@ def test_a_users_script_is_run_only_with_its_users_rights(
 ):
     slurm.hand_in("#!/bin/sh\nexit 0\n", COMMENT, user=owner)
     offered = trial.wait_for(ev.WorkloadOffered).workload
-    asked = _asked(trial, 1.0)
+    asked = _asked(trial, 20.0)
     trial.perform(replace(asked, workload=offered))
     if owner == "root":
         assert trial.wait_for(ev.ProfilingFinished, "k").measurements.runs
