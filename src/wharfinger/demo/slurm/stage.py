@@ -26,7 +26,7 @@ from wharfinger.errors import Unavailable
 
 PLATFORMS = {"fast": 0.42, "middle": 0.28, "slow": 0.14}
 """Share of the machine's CPUs, all but a little of them, that two nodes of each really are."""
-NEEDS = {"web": 0.3, "cache": 0.55, "compress": 0.75, "sort": 0.4, "report": 0.7}
+NEEDS = {"web": 0.3, "cache": 0.55, "compress": 0.75, "sort": 0.3, "report": 0.7}
 """Of a fast node, by what each program does there alone. ``sort`` does with any; the others need
 one that is not slow, ``web`` in its surge."""
 FEATURE = "platform:"

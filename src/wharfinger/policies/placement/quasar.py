@@ -379,7 +379,7 @@ class Quasar(ByReservation):
         reasons[possible & ~kept] = CONTENTION
         if not best_effort and kept.any():
             first = kept & (gain >= gain[kept].max() - SAME_GAIN)
-            self._prefer_empty(score, need, first, view)
+            self._prefer_empty(options, score, first)
         options.score[:] = np.where(kept, _ranked_by_gain(score, gain, kept), inf)
         return options
 
@@ -520,18 +520,20 @@ class Quasar(ByReservation):
         return sizing is not None and sizing.best_probability < self.settings.sizing.hopeless
 
     def _prefer_empty(
-        self,
-        score: NDArray[np.float64],
-        need: NDArray[np.int64],
-        kept: NDArray[np.bool_],
-        view: View,
+        self, options: ServerOptions, score: NDArray[np.float64], kept: NDArray[np.bool_]
     ) -> None:
-        """Rank what is as good as the best by how much of its CPU is taken."""
+        """Rank what is as good as the best by how much of its CPU is taken.
+
+        Where CPUs are whole, a faster one is no smaller need: the slowest that does is taken.
+        """
+        need, view, sizing, does = options.need, options.view, options.sizing, options.does
         if self.settings.same_score <= 0 or not kept.any():
             return
         best = int(np.where(kept, score, inf).argmin())
         same = kept & (need == need[best]) & (score <= score[best] + self.settings.same_score)
         taken = view.cpu_allocated[same] / view.cpu_capacity[same]
+        if not view.capabilities.shares_cpus and sizing is not None and does is not None:
+            taken = does.mean[same] if sizing.reached[same].all() else taken
         score[same] = score[best] + LEAST_DIFFERENCE * (taken - taken.max())
 
     def _numbers(self, allocation: Allocation, options: ServerOptions) -> dict[str, float]:
