@@ -162,7 +162,7 @@ def test_fifty_kills_lose_and_double_nothing(manager: LiveManager, tmp_path: Pat
     _compare(found, users.book, folder, seed)
     assert len(found) >= IN_FLIGHT
     assert manager.stop() == 0
-    caught = _phases_at_kills(manager.state)
+    caught = phases_at_kills(manager.state)
     print(f"\n{KILLS} kills, seed {seed}: {len(found)} workloads, caught in {dict(caught)}")
     # Which of the shorter phases a kill meets is chance; that it meets some is not.
     assert Phase.RUNNING in caught
@@ -175,7 +175,7 @@ def _live(manager: LiveManager) -> list[Path]:
     return [path for path, run in manager.runs().items() if run.exit is None]
 
 
-def _phases_at_kills(state: Path) -> Counter[str]:
+def phases_at_kills(state: Path) -> Counter[str]:
     """In which phases the live workloads were when a manager was killed, from its log."""
     caught: Counter[str] = Counter()
     replay = Core(make_policy("least-loaded"))

@@ -70,13 +70,18 @@ class LiveManager:
             start_new_session=True,
         )
         if wait:
-            assert self.process.stdout is not None
-            self.announced = []
-            for line in self.process.stdout:
-                self.announced.append(line)
-                if line.strip() == "ready":
-                    return
-            raise AssertionError(f"no manager: {self.announced} {self.errors()}")
+            self.wait_until_ready()
+
+    def wait_until_ready(self) -> None:
+        """After a start without waiting: until it says so."""
+        assert self.process is not None
+        assert self.process.stdout is not None
+        self.announced = []
+        for line in self.process.stdout:
+            self.announced.append(line)
+            if line.strip() == "ready":
+                return
+        raise AssertionError(f"no manager: {self.announced} {self.errors()}")
 
     def kill(self) -> None:
         """End it as a crash would."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.live import manifest
 from wharfinger.demo.slurm.cluster import SlurmCluster, missing_slurm
 from wharfinger.demo.slurm.settings import AccountingKind
 
@@ -23,3 +24,9 @@ def slurm_cluster(accounting: AccountingKind = "none", **options: Any) -> Iterat
     needs_slurm(accounting)
     with SlurmCluster(accounting=accounting, **options) as cluster:
         yield cluster
+
+
+def slurm_batch(name: str, script: str, **spec: Any) -> dict[str, Any]:
+    """A script that takes one CPU of a node, and is not profiled."""
+    resources = {"cpu": 1, "memory": "64Mi"}
+    return manifest(name, "sh", "-c", script, resources=resources, profile={"mode": "none"}, **spec)

@@ -82,7 +82,14 @@ def _adjusted_at(row: Row, run: Row) -> str:
     return ", ".join(_seconds(step["at_seconds"]) for step in steps) or fmt.NONE
 
 
+def _where(row: Row) -> str:
+    """``n4 (fast)``, and how often it was moved."""
+    on = map("{} ({})".format, row["servers"], row["platforms"])
+    return ", ".join([*on, *([f"moved {row['moves']}x"] if row["moves"] else [])]) or fmt.NONE
+
+
 _OUTCOME: list[Column] = [
+    ("ON", _where),
     ("ACHIEVED", _achieved),
     column("MET", form=lambda met: "yes" if met else "NO"),
     ("WAITED", lambda row: _seconds(_waited(row))),

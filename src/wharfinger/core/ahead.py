@@ -96,6 +96,11 @@ class Backfilling:
         ahead = _placed_ahead(profiling.decision, [head.name for head in there])
         return replace(profiling, decision=ahead)
 
+    def gives_way(self, record: WorkloadRecord) -> bool:
+        """Whether best-effort work would take a whole CPU that others wait for to be profiled."""
+        able, waiting = self._cluster.state.capabilities, self._cluster.unprofiled
+        return record.workload.best_effort and not able.shares_cpus and bool(waiting)
+
     def waits_for_copy(self, request: Request, refusal: Decision) -> None:
         """The first that is refused profiling for want of room keeps others from delaying it."""
         if self.unprofiled is not None or refusal.reason is not ReasonCode.NO_ROOM:

@@ -684,7 +684,8 @@ class Core:
         """Whether it may not be placed now, whatever room there is."""
         delayed = self._cluster.queues.is_delayed(record)
         full = self._cluster.followups.is_array_full(record)
-        return bool(record.question) or record.paused or delayed or full
+        held = bool(record.question) or record.paused or delayed or full
+        return held or self._ahead.gives_way(record)
 
     def _holds_up(self, now: float, record: WorkloadRecord) -> bool:
         """Try to place it; whether the workloads behind it in its queue must wait."""

@@ -67,6 +67,7 @@ class Demo:
     _values: dict[str, object] = field(default_factory=dict)
     _reserved: dict[str, float] = field(default_factory=dict)
     _notes: list[str] = field(default_factory=list)
+    _platforms: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> dict[str, Any]:
         """Measure, state targets, run twice, compare: what ``-o json`` prints (docs/demo.md).
@@ -112,6 +113,7 @@ class Demo:
             servers = cluster.client.get("servers")
             check_memory(servers)
             self._cpus, self._servers = self.stage.cpus(servers), len(servers)
+            self._platforms = {each["name"]: each["platform"] for each in servers}
             self._needs = self.stage.needs(servers)
             self._reserved = self.stage.reserved(servers, self.seed)
             speeds, latencies = {}, {}
@@ -119,7 +121,9 @@ class Demo:
                 unit = "requests" if name in SERVICES else "steps"
                 self.tell(f"      {name}: {speed:.0f} {unit}/s")
                 speeds[name], latencies[name] = speed, latency
-        self._values = targets(speeds, latencies[SURGING], self._needs, self.run_seconds)
+        self._values = targets(
+            speeds, latencies[SURGING], self._needs, self.run_seconds, self.stage.alone_cpus
+        )
         self._values |= {name: self._shortened(length) for name, length in PROFILE_SECONDS.items()}
         self._values |= {f"{name}_millicpus": round(1e3 * n) for name, n in self._reserved.items()}
         self._notes = [*limits(servers), *self.stage.notes()]
@@ -131,15 +135,16 @@ class Demo:
     def _tell_targets(self) -> None:
         needed = sum(self._needs.values())
         surging = needed + (SURGE - 1) * self._needs[SURGING]
+        unit, there = self.stage.unit, self._cpus / self.stage.alone_cpus
         self.tell(
-            f"[2/5] targets: shares of that which need {needed:.2f} of {self._cpus:g} CPUs, "
+            f"[2/5] targets: shares of that which need {needed:.2f} of {there:.3g} {unit}, "
             f"{surging:.2f} in the surge"
         )
         forms = {"rate": "{:g}/s", "latency_ms": "p95 < {} ms", "seconds": "done in {:.0f} s"}
         for name in TARGETED:
             keys = [key for key in forms if f"{name}_{key}" in self._values]
             target = ", ".join(forms[key].format(self._values[f"{name}_{key}"]) for key in keys)
-            self.tell(f"      {name}: {target} (needs {self._needs[name]:.2f} CPUs)")
+            self.tell(f"      {name}: {target} (needs {self._needs[name]:.2f} {unit})")
 
     def _manifests(self, directory: Path, epoch: float) -> str:
         here = {"directory": directory, "epoch": f"{epoch:.3f}", **free_ports()}
@@ -150,12 +155,13 @@ class Demo:
         text = self._manifests(self.directory, 0)
         workloads = load_manifests(text, working_directory=str(self.directory))
         own = (groups_run_by(workload.run.command) for workload in workloads)
-        save_known(load_known().without(frozenset().union(*own)), self.directory / "known")
+        known = load_known().without(frozenset().union(*own))
+        save_known(self.stage.learn(known, self.directory / "measured"), self.directory / "known")
         return self.directory / "known"
 
     def _run_once(self, cluster: Rival) -> DemoRun:
         cluster.start()
-        timeline = Timeline(cluster.policy, time.time(), self._cpus, self._servers)
+        timeline = Timeline(cluster.policy, time.time(), self._cpus, self._platforms)
         cluster.submit(self._manifests(cluster.work, timeline.epoch))
         timeline.watch(cluster, self.run_seconds, self.show)
         clients = {name: read_clients(cluster.work / f"{name}.clients") for name in SERVICES}

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from wharfinger.catalog.known import KnownPrograms
 from wharfinger.demo.cluster import Connect, DemoCluster
 from wharfinger.demo.reservations import reservations
 from wharfinger.demo.solo import measure_alone, others_busy
@@ -38,10 +39,14 @@ class DemoStage(Protocol):
 
     Attributes:
         alone: On what each program runs alone, for people.
+        alone_cpus: Of this machine, what that is.
+        unit: What several of those are called.
         rival: Of the second run, for people.
     """
 
     alone: str
+    alone_cpus: float
+    unit: str
     rival: str
 
     def manager(self, state: Path, policy: str, *options: str) -> DemoCluster:
@@ -54,6 +59,9 @@ class DemoStage(Protocol):
         self, cluster: DemoCluster, seconds: float, needs: Mapping[str, float]
     ) -> Iterator[tuple[str, float, float]]:
         """Each program alone, as ``measure_alone`` tells it."""
+
+    def learn(self, known: KnownPrograms, directory: Path) -> KnownPrograms:
+        """What is known of known programs, with what is measured of them here."""
 
     def cpus(self, servers: Sequence[Row]) -> float:
         """What all servers together can do, in CPUs of this machine."""
@@ -78,6 +86,8 @@ class LocalStage:
     """This machine, as servers of one CPU each."""
 
     alone = "one CPU"
+    alone_cpus = 1.0
+    unit = "CPUs"
     rival = f"{BASELINE}, with users' reservations"
 
     def __init__(self, connect: Connect) -> None:
@@ -103,6 +113,10 @@ class LocalStage:
         """Each program on a server of its own, while the others are busy."""
         with others_busy(cluster.cpu_numbers[1:]):
             yield from measure_alone(cluster, seconds, needs)
+
+    def learn(self, known: KnownPrograms, directory: Path) -> KnownPrograms:
+        """Nothing: they were measured on a machine like this."""
+        return known
 
     def cpus(self, servers: Sequence[Row]) -> float:
         """All of them."""

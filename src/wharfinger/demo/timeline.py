@@ -12,7 +12,14 @@ from wharfinger.catalog.quiet import STAT, CpuTimes
 from wharfinger.errors import Unavailable
 
 PERIOD_SECONDS = 1.0
-ADJUSTING = ("AllocationPlanned", "WorkloadSuspended", "WorkloadResumed", "WorkloadMigrated")
+MOVED = "WorkloadMigrated"
+ADJUSTING = (
+    "AllocationPlanned",
+    "WorkloadSuspended",
+    "WorkloadResumed",
+    "WorkloadPreempted",
+    MOVED,
+)
 """Events by which something that runs is changed."""
 ON_SERVER = ("running", "adjusting", "suspended")
 
@@ -65,7 +72,7 @@ class Timeline:
     Attributes:
         epoch: When it began, in seconds since 1970.
         cpus: Of all servers.
-        servers: How many there are.
+        platforms: Of each server.
         decisions: The manager's, oldest first; see ``decision_of``.
         workloads: As ``get workloads`` gave them last.
     """
@@ -73,7 +80,7 @@ class Timeline:
     policy: str
     epoch: float
     cpus: float
-    servers: int
+    platforms: Mapping[str, str]
     samples: list[DemoSample] = field(default_factory=list)
     decisions: list[Row] = field(default_factory=list)
     workloads: list[Row] = field(default_factory=list)

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from wharfinger.demo.timeline import Row, Timeline, unix_seconds
+from wharfinger.demo.timeline import MOVED, Row, Timeline, unix_seconds
 from wharfinger.demo.workloads import FILLERS, SERVICES, TARGETED, TOLERANCE
 
 HELD_SHARE = 0.8
@@ -72,6 +72,11 @@ def judge(
         {
             **row,
             **_verdict(timeline, row, clients.get(row["name"], ()), run_seconds),
+            "platforms": [timeline.platforms.get(name, "") for name in row["servers"]],
+            "moves": sum(
+                (step["kind"], step["name"]) == (MOVED, row["name"])
+                for step in timeline.adjustments
+            ),
             "needed_cpus": needs.get(row["name"]),
             "reserved_cpus": stated.get(row["name"]),
             "cpu_seconds_used": round(timeline.samples[-1].cpu_seconds([row["name"]]), 3),
@@ -82,7 +87,7 @@ def judge(
     return {
         "policy": timeline.policy,
         "cpus": timeline.cpus,
-        "servers": timeline.servers,
+        "servers": len(timeline.platforms),
         "utilization": round(timeline.utilization((*TARGETED, *FILLERS)), 4),
         "targeted_utilization": round(timeline.utilization(TARGETED), 4),
         "machine_utilization": machine_utilization and round(machine_utilization, 4),

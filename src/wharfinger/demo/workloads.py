@@ -30,7 +30,8 @@ TOLERANCE = 0.1
 _ALLOWANCE = 0.4
 """Share of the run that batch targets leave for waiting and profiling."""
 _MIN_LATENCY_SECONDS = 0.1
-"""CPU limits count in periods of 100 ms: no bound is below one."""
+"""CPU limits count in periods of 100 ms: no bound is below one, nor below as many as a program that
+alone has only a share of a CPU takes for one's time."""
 _LATENCY_FACTOR = 20.0
 """A bound on latency, over the median alone: a percentile of few seconds is mostly noise."""
 
@@ -53,6 +54,7 @@ def targets(
     latency_seconds: float,
     needs: Mapping[str, float],
     run_seconds: float,
+    alone_cpus: float = 1.0,
 ) -> dict[str, object]:
     """The manifests' values that state targets, as shares of what programs do alone.
 
@@ -61,6 +63,7 @@ def targets(
         latency_seconds: Of the service that surges: the median at the rate of its target.
         needs: By name: CPUs that the target needs, by what its program does alone.
         run_seconds: Of one run.
+        alone_cpus: What a program has alone.
 
     >>> needs = dict.fromkeys(TARGETED, SHARE * 2)
     >>> values = targets(dict.fromkeys(TARGETED, 20.0), 0.01, needs, 110.0)
@@ -73,7 +76,7 @@ def targets(
     for name in SERVICES:
         rate = offered_rate(needs[name], speeds[name])
         values |= {f"{name}_rate": rate, f"{name}_surge_rate": round(rate * SURGE, 6)}
-    bound = max(_MIN_LATENCY_SECONDS, _LATENCY_FACTOR * latency_seconds)
+    bound = max(_MIN_LATENCY_SECONDS / alone_cpus, _LATENCY_FACTOR * latency_seconds)
     values[f"{SURGING}_latency_ms"] = round(1000 * _round(bound, 2))
     for name, share in COMPLETE_BY.items():
         completion = round(share * run_seconds, 1)

@@ -1,7 +1,9 @@
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tests.support.live import LiveManager
 from tests.support.slurm import slurm_cluster
 from wharfinger.demo.slurm.cluster import SlurmCluster
 
@@ -11,3 +13,24 @@ def cluster() -> Iterator[SlurmCluster]:
     """One for all tests of a file: a test leaves it with its nodes idle and its daemons up."""
     with slurm_cluster("jobcomp", settings={"SlurmdTimeout": "5"}) as made:
         yield made
+
+
+@pytest.fixture
+def manager(cluster: SlurmCluster, tmp_path: Path) -> Iterator[LiveManager]:
+    """A manager that is up; afterwards nothing runs or waits on the cluster."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    options = ("--engine", "slurm", "--shared-dir", str(shared))
+    options += ("--platform-feature", "platform:*", "--policy", "least-loaded")
+    manager = LiveManager(tmp_path / "state", *options, env=cluster.environment)
+    manager.start()
+    try:
+        yield manager
+    finally:
+        manager.clear()
+        for job_id, state in cluster.job_states().items():
+            if state in {"RUNNING", "PENDING"}:
+                cluster.run("scancel", job_id)
+        cluster.wait_until(
+            lambda: not {"RUNNING", "PENDING"} & set(cluster.job_states().values()), "all ended"
+        )

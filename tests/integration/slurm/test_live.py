@@ -1,46 +1,13 @@
-"""A manager on a real Slurm: from a manifest to the ends, through kills and restarts."""
+"""A manager on a real Slurm: from a manifest to the ends."""
 
-import random
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from tests.support.live import ENDED, LiveManager, manifest
+from tests.support.live import ENDED, LiveManager
+from tests.support.slurm import slurm_batch
 from wharfinger.demo.slurm.cluster import SlurmCluster
 from wharfinger.engines.slurm.client.client import CommandClient
 from wharfinger.engines.slurm.comments import note_in
-
-IN_FLIGHT = 20
-
-
-@pytest.fixture
-def manager(cluster: SlurmCluster, tmp_path: Path) -> Iterator[LiveManager]:
-    shared = tmp_path / "shared"
-    shared.mkdir()
-    options = ("--engine", "slurm", "--shared-dir", str(shared))
-    options += ("--platform-feature", "platform:*", "--policy", "least-loaded")
-    manager = LiveManager(tmp_path / "state", *options, env=cluster.environment)
-    manager.start()
-    try:
-        yield manager
-    finally:
-        if manager.process is None:
-            manager.start()
-        manager.clear()
-        for job_id, state in cluster.job_states().items():
-            if state in {"RUNNING", "PENDING"}:
-                cluster.run("scancel", job_id)
-        cluster.wait_until(
-            lambda: not {"RUNNING", "PENDING"} & set(cluster.job_states().values()), "all ended"
-        )
-
-
-def _batch(name: str, script: str, **spec: Any) -> dict[str, Any]:
-    resources = {"cpu": 1, "memory": "64Mi"}
-    return manifest(name, "sh", "-c", script, resources=resources, profile={"mode": "none"}, **spec)
 
 
 def test_a_manifest_runs_to_its_end_on_several_platforms(manager: LiveManager):
@@ -48,7 +15,10 @@ def test_a_manifest_runs_to_its_end_on_several_platforms(manager: LiveManager):
     assert all(platform in servers for platform in ("fast", "wide", "slow"))
     codes = {f"w{number}": number % 4 for number in range(12)}
     manager.submit(
-        *(_batch(name, f"echo {name} runs; sleep 0.3; exit {code}") for name, code in codes.items())
+        *(
+            slurm_batch(name, f"echo {name} runs; sleep 0.3; exit {code}")
+            for name, code in codes.items()
+        )
     )
     workloads = manager.wait_for_all()
     assert {name: w["exit_code"] for name, w in workloads.items()} == codes
@@ -105,7 +75,7 @@ def test_what_others_hold_makes_work_wait_and_never_too_large(
     running = lambda: [cluster.job_states().get(str(job)) for job in foreign]  # noqa: E731
     cluster.wait_until(lambda: set(running()) == {"RUNNING"}, "foreign jobs run")
     time.sleep(6)  # A look at the nodes later it is known.
-    manager.submit(_batch("waits", "exit 0"))
+    manager.submit(slurm_batch("waits", "exit 0"))
     time.sleep(3)
     waiting = manager.workloads()["waits"]
     assert waiting["phase"] not in ENDED
@@ -121,7 +91,7 @@ def test_a_lost_nodes_restartable_work_goes_on_elsewhere(
 ):
     marks = tmp_path / "marks"
     script = f"echo $SLURMD_NODENAME >> {marks}; n=$(wc -l < {marks}); [ $n -gt 1 ] || sleep 600"
-    restartable = _batch("again", script)
+    restartable = slurm_batch("again", script)
     restartable["spec"]["run"]["restartable"] = True
     manager.submit(restartable)
     cluster.wait_until(marks.exists, "it runs")
@@ -134,53 +104,3 @@ def test_a_lost_nodes_restartable_work_goes_on_elsewhere(
     assert workload["exit_code"] == 0
     assert workload["evictions"] == 1
     assert marks.read_text().count("\n") == 2
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("rounds", [10])
-def test_kills_lose_nothing_and_double_nothing(
-    manager: LiveManager, cluster: SlurmCluster, tmp_path: Path, rounds: int
-):
-    chance = random.Random(7)
-    marks = tmp_path / "marks"
-    marks.mkdir()
-    foreign = cluster.submit("sleep 600", "-w", "n6", "--comment", "wharfinger-run of nobody")
-    held = cluster.submit("exit 1", "--hold", "--comment", "wharfinger: {")
-    codes: dict[str, int] = {}
-    for round_number in range(rounds):
-        live = sum(w["phase"] not in ENDED for w in manager.workloads().values())
-        names = [f"r{round_number}n{number}" for number in range(max(1, IN_FLIGHT - live))]
-        codes |= {name: chance.choice((0, 0, 1, 3, 77, 255)) for name in names}
-        manager.submit(
-            *(
-                _batch(
-                    name,
-                    f"echo $$ >> {marks}/{name}; sleep {chance.choice((0, 0.2, 1, 3))}; "
-                    f"exit {codes[name]}",
-                )
-                for name in names
-            )
-        )
-        time.sleep(chance.uniform(0.0, 2.0))
-        manager.kill()
-        disturb = chance.choice(("controller", "node", "munge", "nothing"))
-        if disturb == "controller":
-            cluster.controller.restart()
-        elif disturb == "node":
-            name = chance.choice(cluster.names)
-            cluster.slurmd(name).kill()
-            cluster.slurmd(name).start()
-        elif disturb == "munge":
-            cluster.munge.pause()
-            time.sleep(2)
-            cluster.munge.go_on()
-        manager.start()
-    workloads = manager.wait_for_all(timeout_seconds=180)
-    told = {name: workloads[name]["exit_code"] for name in codes}
-    assert told == codes
-    for name in codes:
-        assert (marks / name).read_text().count("\n") == 1, name
-    assert cluster.job_states()[str(foreign)] == "RUNNING"
-    assert cluster.job(held)["Comment"] == "wharfinger:"
-    assert cluster.job_states()[str(held)] == "PENDING"
-    cluster.run("scancel", str(foreign), str(held))

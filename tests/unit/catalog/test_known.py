@@ -60,6 +60,13 @@ def test_what_is_saved_is_loaded_again(saved: Path):
     assert not [path for path in saved.iterdir() if path.name.startswith(".")]
 
 
+def test_what_has_no_scores_is_loaded_again(tmp_path: Path):
+    programs = tuple(replace(each, tolerated={}, caused={}) for each in made().programs)
+    unscored = replace(made(), programs=programs)
+    save_known(unscored, tmp_path / "known")
+    assert load_known(tmp_path / "known") == replace(unscored, source=tmp_path / "known")
+
+
 def test_scale_up_has_more_is_better_rows_of_every_quantity():
     matrix = made().scale_up
     assert matrix.rows == ("one, quoted", "two", "two/latency", "three")

@@ -86,7 +86,7 @@ def row(name: str, *, ended_second: int | None = None) -> dict[str, Any]:
 
 
 def timeline(policy: str, *, good: bool) -> Timeline:
-    made = Timeline(policy, 0.0, 2.0, 2)
+    made = Timeline(policy, 0.0, 2.0, {"server0": "", "server1": ""})
     names = (*TARGETED, *FILLERS)
     for second in range(SECONDS + 1):
         rows = {name: {**row(name), "cpu_seconds": 0.2 * second, "met": True} for name in names}

@@ -53,7 +53,7 @@ class Answers:
 
 
 def test_cpu_time_is_of_all_starts_and_what_waits_holds_nothing():
-    seen, answers = Timeline("quasar", 0.0, 2.0, 2), Answers()
+    seen, answers = Timeline("quasar", 0.0, 2.0, {"server0": "", "server1": ""}), Answers()
     for key, used in (("1", 3.0), ("1", 5.0), ("2", None), ("2", 1.0)):
         answers.now, answers.used = {"key": key}, used
         seen.sample(answers)

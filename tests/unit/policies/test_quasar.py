@@ -692,3 +692,19 @@ def test_what_is_not_sure_takes_no_more_than_stated_where_others_may_lack_it() -
     idle, busy = view_of(8, 8), view_of(8, 8, used={"s0": 1000, "s1": 8000})
     assert given(place(idle, hopeless, known(0.1)))[1] > 1000
     assert given(place(busy, hopeless, known(0.1))) == ("s0", 1000)
+
+
+def test_where_cpus_are_whole_the_slowest_platform_that_does_is_taken() -> None:
+    whole = Capabilities(fractional_cpu=False, shares_cpus=False)
+    what = replace(known(0.01), platform="usual", platforms={"slow": Estimate(0.5, 0.01)})
+    slow_last = {"platform": np.array([0, 1]), "platforms": ("usual", "slow")}
+
+    def chosen(rate: float, able: Capabilities) -> str:
+        view = replace(view_of(1, 1, able=able), **slow_last)
+        verdict = Quasar().place(Request(wants(rate), classification=what), view)
+        assert isinstance(verdict, Place)
+        return verdict.placements[0].server
+
+    assert chosen(25.0, whole) == "s1"
+    assert chosen(80.0, whole) == "s0"
+    assert chosen(200.0, whole) == "s0"

@@ -23,6 +23,7 @@ from typing import Any
 
 from wharfinger.errors import EngineFault, Unavailable
 from wharfinger.host.cgroups import CgroupControl, Group, Limits, discover
+from wharfinger.host.cgroups.limits import Means, file_of, weight_of
 from wharfinger.host.descriptors import call_libc
 from wharfinger.host.processes import children_of, descendants
 
@@ -30,6 +31,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 _GROUP_KEY = "node"
 NODE_VARIABLE = "WHARFINGER_NODE"
 """In a node daemon's environment, and so in that of the processes that start its jobs."""
+_WEIGHT = 8
+"""Of a node's CPU, over that of an ordinary process: nodes keep their speeds on a busy machine."""
 _ANSWER_SECONDS = 20.0
 _END_SECONDS = 10.0
 _FAULTS = (EngineFault, OSError, KeyError, ValueError, subprocess.SubprocessError)
@@ -165,7 +168,20 @@ class _Keeping:
             cpus=tuple(request["cpus"]),
         )
         self._groups[name] = self._control.create(name, _GROUP_KEY, self._limits[name])
+        self._weigh()
         return [condition.message for condition in self._control.conditions()]
+
+    def _weigh(self) -> None:
+        """Each node beside the others, and all of them beside the rest of the machine."""
+        total = 0
+        for name, group in self._groups.items():
+            file = file_of(group.paths, Means.WEIGHT)
+            if file is not None and file.exists():
+                version, node = 2 if file.name == "cpu.weight" else 1, file.parents[1]
+                cpu_millicpus = _WEIGHT * self._limits[name].cpu_millicpus
+                total += cpu_millicpus
+                (node / file.name).write_text(str(weight_of(cpu_millicpus, version)))
+                (node.parent / file.name).write_text(str(weight_of(total, version)))
 
     def _start(self, request: Mapping[str, Any]) -> int:
         group = self._groups.get(request["group"])

@@ -23,7 +23,7 @@ from wharfinger.core.seams.contention import (
     ResidentsLoss,
 )
 from wharfinger.core.seams.estimation import ProfilingNeeds
-from wharfinger.core.seams.verdicts import WaitUntil
+from wharfinger.core.seams.verdicts import Preempt, WaitUntil
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
@@ -91,6 +91,7 @@ from wharfinger.policies.placement.sizing import (
     prediction,
     size,
 )
+from wharfinger.policies.placement.taking_back import in_the_way, without_best_effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +247,10 @@ class Quasar(ByReservation):
             beside=own.beside,
         )
 
-    def place(self, request: Request, view: View) -> Place | Refuse | WaitUntil:
+    def place(self, request: Request, view: View) -> Place | Refuse | WaitUntil | Preempt:
         """Size on each server, drop those that don't fit, rank the others."""
-        if request.told >= ALL_REASONS and self._nothing_is_free(request, view):
+        shared = view.capabilities.shares_cpus
+        if shared and request.told >= ALL_REASONS and self._nothing_is_free(request, view):
             return Refuse(Decision(Stage.PLACEMENT, self.name, False, ReasonCode.NO_ROOM, ""))
         contention = self._contention(request, view)
         outs = scale_out(request.workload, request.classification, view.capabilities)
@@ -260,6 +262,8 @@ class Quasar(ByReservation):
         if out_of_reach and request.workload.on_miss is OnMiss.REJECT and not request.restarted:
             return self._rejected(options)
         ranked = options.best()
+        if (taken := self._taken_back(options, ranked)) is not None:
+            return taken
         if not ranked.size:
             return self._refuse(options)
         best = int(ranked[0])
@@ -284,6 +288,36 @@ class Quasar(ByReservation):
             predicted=predicted,
         )
         return Place((Placement(view.names[best], allocation),), decision)
+
+    def _taken_back(self, options: ServerOptions, ranked: NDArray[np.intp]) -> Preempt | None:
+        """What best-effort work holds, where its target is surer kept there than on what is free.
+
+        What runs takes nothing back: it moves where there is room.
+        """
+        request, view, sizing = options.request, options.view, options.sizing
+        if ranked.size and (sizing is None or sizing.reached[ranked[0]]):
+            return None
+        lent = without_best_effort(request, view) if request.pays is None else None
+        if lent is None or not (rows := (wider := self._look(request, lent)).best()).size:
+            return None
+        row = int(rows[0])
+        allocation = wider.allocation(int(wider.need[row]))
+        victims = in_the_way(view, row, allocation)
+        if not victims or (ranked.size and wider.kept(row) < options.kept(ranked[0]) + WORTH):
+            return None
+        names, server = " and ".join(victims), view.names[row]
+        decision = Decision(
+            stage=Stage.PLACEMENT,
+            decided_by=self.name,
+            accepted=True,
+            reason=ReasonCode.PREEMPTING,
+            message=f"best-effort {names} {'leave' if victims[1:] else 'leaves'} {server} for it",
+            considered=len(view.names),
+            candidates=wider.candidates(rows),
+            numbers=self._numbers(allocation, wider),
+            predicted=prediction_on(row, wider),
+        )
+        return Preempt(tuple(victims), decision, (Placement(server, allocation),))
 
     def _pays_not(self) -> Refuse:
         return Refuse(Decision(Stage.PLACEMENT, self.name, False, ReasonCode.WOULD_NOT_HELP, ""))
@@ -354,7 +388,7 @@ class Quasar(ByReservation):
         reasons[possible & ~kept] = CONTENTION
         if not best_effort and kept.any():
             first = kept & (gain >= gain[kept].max() - SAME_GAIN)
-            self._prefer_empty(score, need, first, view)
+            self._prefer_empty(options, score, first)
         options.score[:] = np.where(kept, _ranked_by_gain(score, gain, kept), inf)
         return options
 
@@ -495,18 +529,20 @@ class Quasar(ByReservation):
         return sizing is not None and sizing.best_probability < self.settings.sizing.hopeless
 
     def _prefer_empty(
-        self,
-        score: NDArray[np.float64],
-        need: NDArray[np.int64],
-        kept: NDArray[np.bool_],
-        view: View,
+        self, options: ServerOptions, score: NDArray[np.float64], kept: NDArray[np.bool_]
     ) -> None:
-        """Rank what is as good as the best by how much of its CPU is taken."""
+        """Rank what is as good as the best by how much of its CPU is taken.
+
+        Where CPUs are whole, a faster one is no smaller need: the slowest that does is taken.
+        """
+        need, view, sizing, does = options.need, options.view, options.sizing, options.does
         if self.settings.same_score <= 0 or not kept.any():
             return
         best = int(np.where(kept, score, inf).argmin())
         same = kept & (need == need[best]) & (score <= score[best] + self.settings.same_score)
         taken = view.cpu_allocated[same] / view.cpu_capacity[same]
+        if not view.capabilities.shares_cpus and sizing is not None and does is not None:
+            taken = does.mean[same] if sizing.reached[same].all() else taken
         score[same] = score[best] + LEAST_DIFFERENCE * (taken - taken.max())
 
     def _numbers(self, allocation: Allocation, options: ServerOptions) -> dict[str, float]:

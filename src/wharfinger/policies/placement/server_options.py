@@ -140,6 +140,11 @@ class ServerOptions:
         reasons = [CODES[reason] for reason in self.reason[rows].tolist()]
         return tuple(candidates(self.view, rows, scores, reasons, map(self._numbers, rows)))
 
+    def kept(self, row: int) -> float:
+        """The probability that its target is kept there; 0 = nothing predicts it."""
+        sizing = self.sizing
+        return 0.0 if sizing is None else sizing.kept_probability(sizing.normalized_on(row))
+
     def _numbers(self, row: int) -> dict[str, float]:
         numbers = {"cpu_needed_millicpus": float(self.need[row])}
         if self.sizing is not None and self.need[row] > 0:

@@ -78,12 +78,15 @@ class SandboxedRun(SupervisedTree):
         self._cpu_seconds, self._io_bytes = self._read_cpu_seconds(), self._read_io_bytes()
 
     def used_cpus(self) -> float | None:
-        """CPU seconds per second since the last call or mark; ``None`` = unknown."""
+        """CPUs that it used since the last call or mark (``in_its_cpus``); ``None`` = unknown."""
         before, looked = self._cpu_seconds, self._looked
         self._cpu_seconds, self._looked = self._read_cpu_seconds(), time.monotonic()
         if before is None or self._cpu_seconds is None:
             return None
-        return (self._cpu_seconds - before) / (self._looked - looked)
+        used = (self._cpu_seconds - before) / (self._looked - looked)
+        placement = self.start.placement
+        asked = 0 if placement is None else placement.allocation.cpu_millicpus
+        return in_its_cpus(used, asked, self._job.server.server.cpu_millicpus)
 
     def io_bytes_per_second(self) -> float | None:
         """To and from devices, of all processes since the mark; ``None`` = unknown."""
@@ -191,6 +194,18 @@ def _catches(pid: int, number: int) -> bool:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     caught = next((line.split()[1] for line in lines if line.startswith("SigCgt:")), "0")
     return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+def in_its_cpus(used_cpus: float, asked_millicpus: int, server_millicpus: int) -> float:
+    """What it used, in CPUs as they are allocated.
+
+    A server that is less than what is asked of it has smaller CPUs: a node of a cluster whose
+    daemon runs in a group with less CPU than the cluster gives out.
+
+    >>> in_its_cpus(0.25, 1000, 500), in_its_cpus(0.25, 1000, 2000)
+    (0.5, 0.25)
+    """
+    return used_cpus * max(1.0, asked_millicpus / server_millicpus)
 
 
 def start_copy(job: ProfilingJob, upper_base: Path, name: str, cpu_millicpus: int) -> SandboxedRun:
