@@ -396,8 +396,7 @@ class Core:
     def _commit(self, now: float, record: WorkloadRecord, event: ev.PlacementProposed) -> None:
         """Check a proposal, made on a snapshot, against the cluster as it is now.
 
-        If its servers have changed since, it lost a conflict and the decider is asked again. Else
-        the proposal was wrong: to ask again before something changes would not help.
+        If its servers have changed since, the decider is asked again; else the proposal was wrong.
         """
         if record.phase is not Phase.QUEUED or self._is_held(record):
             return
@@ -682,9 +681,8 @@ class Core:
 
     def _is_held(self, record: WorkloadRecord) -> bool:
         """Whether it may not be placed now, whatever room there is."""
-        delayed = self._cluster.queues.is_delayed(record)
-        full = self._cluster.followups.is_array_full(record)
-        held = bool(record.question) or record.paused or delayed or full
+        cluster, held = self._cluster, bool(record.question) or record.paused
+        held = held or cluster.queues.is_delayed(record) or cluster.followups.is_array_full(record)
         return held or self._ahead.gives_way(record)
 
     def _holds_up(self, now: float, record: WorkloadRecord) -> bool:

@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.support.live import ENDED, LiveManager
 from tests.support.slurm import slurm_batch
 from wharfinger.demo.slurm.cluster import SlurmCluster

@@ -298,7 +298,10 @@ class Quasar(ByReservation):
         if ranked.size and (sizing is None or sizing.reached[ranked[0]]):
             return None
         lent = without_best_effort(request, view) if request.pays is None else None
-        if lent is None or not (rows := (wider := self._look(request, lent)).best()).size:
+        if lent is None:
+            return None
+        wider = self._look(request, lent, self._contention(request, lent))
+        if not (rows := wider.best()).size:
             return None
         row = int(rows[0])
         allocation = wider.allocation(int(wider.need[row]))
