@@ -30,6 +30,7 @@ OF_THE_FORM = ("log", "events")
 NEAR = 0.1
 """Of a number, or of 1 where that is more, that another machine's floats may make it differ."""
 
+AGAIN = [pytest.param(n, marks=[pytest.mark.long] if n in SLOW else []) for n in NAMES]
 RUNS = [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in NAMES]
 
 
@@ -64,7 +65,7 @@ def test_a_run_for_each_digest() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", AGAIN)
 def test_the_same_process_decides_the_same_again(name: str) -> None:
     assert digest_of(recorded(name)) == digest_of(recorded(name))
 

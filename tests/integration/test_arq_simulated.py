@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import first_and_long
 from wharfinger.core import events as ev
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.policies.admission.arq import ANY
@@ -36,7 +37,7 @@ def recorded(admission: str, file: Path) -> Any:
     return prepare(spec).run()
 
 
-@pytest.mark.parametrize("admission", ADMISSIONS)
+@pytest.mark.parametrize("admission", first_and_long(ADMISSIONS))
 def test_nobody_waits_in_a_class_beyond_its_slack_and_nobody_is_lost(
     admission: str, tmp_path: Path
 ) -> None:
@@ -69,7 +70,7 @@ def test_nobody_waits_in_a_class_beyond_its_slack_and_nobody_is_lost(
     assert not waits
 
 
-@pytest.mark.parametrize("admission", ADMISSIONS)
+@pytest.mark.parametrize("admission", first_and_long(ADMISSIONS))
 def test_a_run_is_decided_again_as_it_was(admission: str, tmp_path: Path) -> None:
     recorded(admission, tmp_path / "run.jsonl")
     again = replay_recording(tmp_path / "run.jsonl")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.test_demo import replay
+from tests.support import first_and_long
 from tests.support.live import LiveManager, manifest
 from wharfinger.errors import InvalidInput
 from wharfinger.simulator.run import RunSpec, prepare, replay_recording
@@ -30,7 +31,7 @@ for done in range(40):
 """
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", first_and_long(POLICIES))
 def test_a_simulated_run_is_decided_again_as_it_was(policy: str, tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     spec = RunSpec("paragon-local-low", policy, seed=2, workloads=40, record=log)

@@ -19,6 +19,12 @@ def slow(values: Iterable[object]) -> list[object]:
     return [pytest.param(value, marks=pytest.mark.slow) for value in values]
 
 
+def first_and_long(values: Iterable[object]) -> list[object]:
+    """Values of a parametrised test of which all but the first are for scripts/test --long."""
+    first, *others = values
+    return [first, *(pytest.param(value, marks=pytest.mark.long) for value in others)]
+
+
 def wait_until(predicate: Callable[[], T], timeout_seconds: float = 10.0, what: str = "") -> T:
     """Calls ``predicate`` until it returns something true, and returns that.
 

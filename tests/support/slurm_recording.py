@@ -95,8 +95,14 @@ def record(cluster: SlurmCluster, directory: Path) -> None:
     for name, command in answers.items():
         with suppress(EngineFault):
             words = ["env", *(f"{key}={value}" for key, value in environment.items()), *command]
-            answer = cluster.run(*words).replace(str(cluster.directory), "/var/lib/slurm")
-            (directory / name).write_text(answer)
+            (directory / name).write_text(_moved(cluster, cluster.run(*words)))
+
+
+def _moved(cluster: SlurmCluster, answer: str) -> str:
+    """With a plain name for the cluster's directory, also as JSON writes it."""
+    there, named = str(cluster.directory), "/var/lib/slurm"
+    in_json = (path.replace("/", "\\/") for path in (there, named))
+    return answer.replace(there, named).replace(*in_json)
 
 
 def record_jobcomp(cluster_options: dict[str, Any], directory: Path) -> None:
@@ -112,9 +118,7 @@ def record_jobcomp(cluster_options: dict[str, Any], directory: Path) -> None:
             "all have ended",
         )
         content = (cluster.directory / "jobcomp.log").read_text()
-        (directory / "jobcomp.txt").write_text(
-            content.replace(str(cluster.directory), "/var/lib/slurm")
-        )
+        (directory / "jobcomp.txt").write_text(_moved(cluster, content))
 
 
 def main() -> None:

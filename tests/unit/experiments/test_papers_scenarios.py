@@ -39,6 +39,7 @@ def test_every_scenario_of_a_paper_is_run_with_the_oracle_first():
     assert "autoscale" not in policies_in("paragon-gce")
 
 
+@pytest.mark.long
 def test_policies_of_a_case_see_the_same_draws(tmp_path: Path):
     experiment = replace(
         PARAGON_FIGURE2,

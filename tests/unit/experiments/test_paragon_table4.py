@@ -97,7 +97,7 @@ def test_degradation_is_of_those_with_phases_and_of_neighbors() -> None:
     assert not dict(degradation(seen()))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_small_run_finds_phases_and_has_every_published_row() -> None:
     modes = {mode: MODES[mode] for mode in ("reactive", "pre-emptive")}
     numbers = look(REGIMES["moderate"], 1, workloads=20, modes=modes).numbers

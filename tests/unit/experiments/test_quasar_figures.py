@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support import first_and_long
 from tests.support.pictures import shows_data
 from tests.support.simulated_runs import fate, series
 from wharfinger.experiments import service_plots
@@ -33,7 +34,7 @@ from wharfinger.simulator.run import RunSpec, prepare, run
 OF_RUNS = (QUASAR_FIGURE6, QUASAR_FIGURE7, QUASAR_FIGURE8, QUASAR_FIGURE11)
 
 
-@pytest.mark.parametrize("experiment", OF_RUNS, ids=lambda each: each.name)
+@pytest.mark.parametrize("experiment", first_and_long(OF_RUNS), ids=lambda each: each.name)
 def test_a_small_run_has_every_row_and_picture(experiment: RunExperiment, tmp_path: Path):
     shown = {ORACLE, "autoscale", RESERVED_LEAST_LOADED, FRAMEWORKS}
     policies = tuple(each for each in experiment.policies if each in shown)

@@ -38,7 +38,7 @@ from wharfinger.simulator.run import run
 from wharfinger.simulator.truth.physics.regimes import REGIMES, Regime
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_account_adds_a_piece_at_a_time(tmp_path: Path):
     assert LADDER[0] == "quasar"
     last = "true-sizes+true-platforms+true-servers+true-contention+no-profiling+quasar"

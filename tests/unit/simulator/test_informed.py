@@ -140,6 +140,7 @@ def told_of(
     return simulation, [(jobs[name], made) for name, made in asked if name in jobs]
 
 
+@pytest.mark.long
 def test_sizes_and_several_servers_are_true_on_the_platform_that_was_classified():
     simulation, told = told_of("true-sizes+true-servers+quasar")
     truth = simulation.setup.truth

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import first_and_long
 from wharfinger.cli.main import main
 from wharfinger.core import events as ev
 from wharfinger.simulator.oracle.admission import IN_TIME, LATE
@@ -55,7 +56,7 @@ def test_all_end():
     assert len(ended) == 60
 
 
-@pytest.mark.parametrize("admission", ["arq", "oracle"])
+@pytest.mark.parametrize("admission", first_and_long(["oracle", "arq"]))
 def test_the_oracle_places_under_other_admissions(admission: str):
     spec = RunSpec("paragon-local-medium", "oracle", admission, seed=2, workloads=80)
     simulation, events = watched(spec)
@@ -81,6 +82,7 @@ def test_it_is_a_choice_of_simulate(capsys: pytest.CaptureFixture[str]):
     assert found["admission"] == "oracle"
 
 
+@pytest.mark.long
 def test_a_recording_is_decided_again(tmp_path: Path):
     spec = RunSpec("paragon-local-low", "paragon", "oracle", seed=2, workloads=8)
     prepare(replace(spec, record=tmp_path / "run.jsonl")).run()

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support import first_and_long
 from wharfinger.core import actions as act
 from wharfinger.errors import InvalidInput
 from wharfinger.model.view import Resize
@@ -28,7 +29,9 @@ def test_words_that_contradict_one_another_are_refused() -> None:
         engine_under(words_of("resize+no-resize+quasar")[0], EngineAbility())
 
 
-@pytest.mark.parametrize("policy", ["quasar", "paragon", "feedback", "backfill", "oracle"])
+@pytest.mark.parametrize(
+    "policy", first_and_long(["backfill", "quasar", "paragon", "feedback", "oracle"])
+)
 def test_nothing_that_the_engine_can_not_do_is_asked_of_it(policy: str) -> None:
     spec = RunSpec("quasar-batch", f"whole-cpus+no-resize+no-suspend+{policy}", seed=2, scale=0.15)
     simulation = prepare(spec)
