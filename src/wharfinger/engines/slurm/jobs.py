@@ -124,11 +124,13 @@ class SlurmJobs:
         self._notes = notes
         self._settings = settings
         self._identity = identity
+        self._users = settings.job_users()
         self._cluster = cluster
         self._watched = watched
         self._calls = calls
         self._doubtful: set[str] = set()
         self._let_go: set[str] = set()
+        self._told_strays: set[int] = set()
         self._user_jobs = UserJobs(client, notes, cluster.partitions, self._ask_for_release)
         self.runs = RunDirectories(notes, settings, identity, self._user_jobs.keys.values())
         self._listed_at = -1e9
@@ -231,9 +233,12 @@ class SlurmJobs:
 
     def _find_job(self, key: str) -> int | None:
         """The job that an earlier try has handed in; the first if there are several."""
-        wanted = script.comment_of(self._identity, key)
-        found = [j for j in self._client.jobs() if j.comment.strip() == wanted and not is_over(j)]
+        found = [j for j in self._client.jobs() if self._key_of(j) == key and not is_over(j)]
         return min((job.job_id for job in found), default=None)
+
+    def _key_of(self, job: SlurmJob) -> str | None:
+        """The key of a job of ours; ``None`` = it is not ours. Others may copy a comment."""
+        return script.key_of(self._identity, job.comment) if job.user in self._users else None
 
     def _release(self, keys: Sequence[str]) -> Sequence[bool]:
         """Let each begin; false = Slurm had lost its job before it was ever let go."""
@@ -422,8 +427,7 @@ class SlurmJobs:
                 if (note := self._notes.get(key)) is not None and is_let_go(job, note):
                     own[key] = job
                 continue
-            key = script.key_of(self._identity, job.comment)
-            if key is None:
+            if (key := self._key_of(job)) is None:
                 continue
             note = self._notes.get(key)
             ended = note is not None and note.has_end
@@ -434,9 +438,19 @@ class SlurmJobs:
             ):
                 strays.append(job.job_id)
         if strays:
-            log.warning("cancelled: jobs %s, which nothing waits for", strays)
-            self._client.cancel(strays)
+            self._cancel_strays(strays)
         return own
+
+    def _cancel_strays(self, job_ids: Sequence[int]) -> None:
+        is_new = not self._told_strays.issuperset(job_ids)
+        self._told_strays = set(job_ids)
+        try:
+            self._client.cancel(job_ids)
+        except SlurmRefused as error:  # They are tried again; what else was seen is told.
+            if is_new:
+                log.warning("jobs %s, which nothing waits for, stay: %s", job_ids, error)
+        else:
+            log.warning("cancelled: jobs %s, which nothing waits for", job_ids)
 
     def _noted_jobs(self, keys: Iterable[str]) -> dict[str, SlurmJob]:
         """The jobs of starts by key, ended or not, as far as Slurm has them and they are ours.
@@ -454,8 +468,7 @@ class SlurmJobs:
             key, note = noted.get(job.job_id, ("", None))
             if note is None:
                 continue
-            own = script.key_of(self._identity, job.comment) == key
-            if is_let_go(job, note) if note.of_user else own:
+            if is_let_go(job, note) if note.of_user else self._key_of(job) == key:
                 jobs[key] = job
         return jobs
 
