@@ -87,9 +87,9 @@ class UserJobs:
         self._refused = False
         self.all_read = False
         self._began = False
-        # The CPUs that jobs state which we have changed, by number.
+        # The CPUs that jobs state which we have changed, by handle: each task has its own.
         self._stated_cpus = {
-            note.user_job_id: note.user_cpus
+            note.handle or f"job {note.user_job_id}": note.user_cpus
             for note in notes.items().values()
             if note.user_job_id is not None
         }
@@ -109,7 +109,8 @@ class UserJobs:
         unread: list[SlurmJob] = []
         listed = list(jobs)
         there = {job.job_id for job in listed} | {job.array_id for job in listed}
-        self._stated_cpus = {n: cpus for n, cpus in self._stated_cpus.items() if n in there}
+        stated = self._stated_cpus.items()
+        self._stated_cpus = {h: cpus for h, cpus in stated if read_handle(h)[0] in there}
         for changed in listed:
             is_waiting = changed.state.upper() == "PENDING" and changed.held
             if not is_waiting or changed.job_id in self.keys or not addressed(changed.comment):
@@ -134,9 +135,14 @@ class UserJobs:
         }
 
     def _as_stated(self, job: SlurmJob) -> SlurmJob:
-        """A job as its user left it, where we have changed it and not yet given it back."""
-        cpus = self._stated_cpus.get(job.job_id, self._stated_cpus.get(job.array_id or 0))
-        return job if cpus is None else structs.replace(job, cpus=cpus, required_nodes=())
+        """A job as its user left it, where we have changed it and not yet given it back.
+
+        What we change gets its nodes with it; of an array that waits we change single tasks.
+        """
+        cpus = self._stated_cpus.get(handle_of(job)) if job.required_nodes else None
+        if cpus is None or is_array(job):
+            return job
+        return structs.replace(job, cpus=cpus, required_nodes=())
 
     def _offer_of(self, job: SlurmJob, text: str | None) -> ev.WorkloadOffered | None:
         try:
@@ -235,14 +241,14 @@ class UserJobs:
         found = {key: job for key, o in asked.items() if (job := _find(held, o.handle)) is not None}
         notes: dict[str, StartNote] = {}
         changes: dict[str, _Change] = {}
-        were_changed = self._stated_cpus.keys() & {job.job_id for job in found.values()}
+        were_changed = set(self._stated_cpus)
         for key, job in found.items():
             notes[key], changes[key] = self._binding(asked[key], job)
         self._notes.put(notes)
-        self._stated_cpus |= {note.user_job_id or 0: note.user_cpus for note in notes.values()}
+        self._stated_cpus |= {note.handle: note.user_cpus for note in notes.values()}
         errors = self._update(changes)
-        for job_id in {found[key].job_id for key in errors} - were_changed:
-            self._stated_cpus.pop(job_id, None)
+        for handle in {asked[key].handle for key in errors} - were_changed:
+            self._stated_cpus.pop(handle, None)
         bound = {key: job for key, job in found.items() if key not in errors}
         if any(map(is_array, bound.values())):  # Its tasks have got numbers of their own by now.
             held = _held(self._client.jobs())
@@ -313,7 +319,7 @@ class UserJobs:
             except SlurmRefused as error:
                 log.warning("job %d can't be left as it was: %s", job.job_id, error)
             else:
-                self._stated_cpus.pop(job.job_id, None)
+                self._stated_cpus.pop(handle_of(job), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,82 @@
+"""Tasks of users' arrays: each is what its user left it as, whatever becomes of the others."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.fake_slurm import FakeSlurm
+from wharfinger.core import events as ev
+from wharfinger.engines.notes import MemoryNotes
+from wharfinger.engines.slurm.client.base import SlurmJob
+from wharfinger.engines.slurm.start_notes import StartNotes
+from wharfinger.engines.slurm.user_jobs import LetGoOrder, UserJobs
+from wharfinger.errors import SlurmRefused
+from wharfinger.model.allocation import Allocation, Placement
+
+TARGET = "wharfinger: {target: {completionTime: 20m}}"
+
+
+@pytest.fixture
+def slurm(tmp_path: Path) -> FakeSlurm:
+    return FakeSlurm(tmp_path)
+
+
+@pytest.fixture
+def notes() -> StartNotes:
+    return StartNotes(MemoryNotes())
+
+
+@pytest.fixture
+def users(slurm: FakeSlurm, notes: StartNotes) -> UserJobs:
+    return _opened(slurm, notes)
+
+
+def _opened(slurm: FakeSlurm, notes: StartNotes) -> UserJobs:
+    return UserJobs(slurm, notes, ["main"], lambda key: None)
+
+
+def _offers(users: UserJobs, slurm: FakeSlurm) -> Mapping[str, ev.WorkloadOffered]:
+    return users.offered(slurm.jobs_now())
+
+
+def _cpus(offer: ev.WorkloadOffered) -> int:
+    return offer.workload.reservation.cpu_millicpus // 1000
+
+
+def _order(offer: ev.WorkloadOffered) -> LetGoOrder:
+    """On one node with one CPU, under its handle as key."""
+    placements = (Placement("n1", Allocation(1000, 64 << 20)),)
+    return LetGoOrder(offer.handle, offer.handle, offer.workload, placements)
+
+
+def _task(slurm: FakeSlurm, task: int) -> SlurmJob:
+    return next(job for job in slurm.jobs_now() if job.task_id == task)
+
+
+def test_a_task_that_is_refused_leaves_what_the_others_state(
+    users: UserJobs, slurm: FakeSlurm, notes: StartNotes, monkeypatch: pytest.MonkeyPatch
+):
+    array = slurm.hand_in("#!/bin/sh\n", TARGET, array_tasks="0-5", cpus=4)
+    offers = _offers(users, slurm)
+    update = slurm.update
+
+    def refuse(job_id: int, fields: Mapping[str, str], task: int | None = None) -> None:
+        if task == 2:
+            raise SlurmRefused("scontrol: Invalid job id specified")
+        update(job_id, fields, task)
+
+    monkeypatch.setattr(slurm, "update", refuse)
+    results = users.let_go([_order(offers[f"job {array}_{task}"]) for task in (1, 2, 3)])
+    assert [isinstance(result, int) for result in results] == [True, False, True]
+    for reopened in (users, _opened(slurm, notes)):
+        reopened.keys.clear()  # As where they are held again.
+        again = _offers(reopened, slurm)
+        assert again.keys() == offers.keys()
+        assert {_cpus(offer) for offer in again.values()} == {4}
+    bound = [_task(slurm, task) for task in (1, 3)]
+    assert {(job.cpus, job.required_nodes) for job in bound} == {(1, ("n1",))}
+    users.give_back(bound)
+    assert {(_task(slurm, task).cpus, _task(slurm, task).required_nodes) for task in (1, 3)} == {
+        (4, ())
+    }
