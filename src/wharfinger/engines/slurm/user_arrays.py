@@ -64,12 +64,26 @@ def has_task(job: SlurmJob, array: int, task: int | None) -> bool:
     return task in tasks_of(job.array_tasks)
 
 
-def offers_of(template: ev.WorkloadOffered, job: SlurmJob) -> list[ev.WorkloadOffered]:
-    """The offers of an array's first tasks, or of one task: members of one array."""
+def limit_of(text: str) -> int | None:
+    """How many of the tasks that Slurm lists may run at a time; ``None`` = all.
+
+    >>> limit_of("0-99%5"), limit_of("3"), limit_of("3%0")
+    (5, None, None)
+    """
+    limit = text.partition("%")[2]
+    return (int(limit) or None) if limit.isdecimal() else None
+
+
+def offers_of(
+    template: ev.WorkloadOffered, job: SlurmJob, at_once: int | None
+) -> list[ev.WorkloadOffered]:
+    """The offers of an array's first tasks, or of one task: members of one array.
+
+    ``at_once`` of them may run at a time, which Slurm does not tell of a task that is a job.
+    """
     if job.array_id is None:
         return [template]
-    array, _, limit = f"slurm-{job.array_id}", *job.array_tasks.partition("%")[1:]
-    at_once = int(limit) if limit.isdecimal() and int(limit) else None
+    array = f"slurm-{job.array_id}"
     tasks = [job.task] if job.task is not None else tasks_of(job.array_tasks)
     return [
         replace(

@@ -26,6 +26,7 @@ from wharfinger.engines.slurm.user_arrays import (
     handle_of,
     has_task,
     is_array,
+    limit_of,
     offers_of,
     read_handle,
     tasks_of,
@@ -84,6 +85,8 @@ class UserJobs:
         self._read: dict[int, tuple[tuple[object, ...], ev.WorkloadOffered | None]] = {}
         # What is decided of tasks that wait, whose comments are all one.
         self._texts: dict[str, str] = {}
+        # How many tasks of an array may run at a time, as it told last.
+        self._at_once: dict[int | None, int | None] = {}
         self._refused = False
         self.all_read = False
         self._began = False
@@ -111,6 +114,8 @@ class UserJobs:
         there = {job.job_id for job in listed} | {job.array_id for job in listed}
         stated = self._stated_cpus.items()
         self._stated_cpus = {h: cpus for h, cpus in stated if read_handle(h)[0] in there}
+        limits = {j.array_id: limit_of(j.array_tasks) for j in listed if j.array_tasks}
+        self._at_once = {n: most for n, most in (self._at_once | limits).items() if n in there}
         for changed in listed:
             is_waiting = changed.state.upper() == "PENDING" and changed.held
             if not is_waiting or changed.job_id in self.keys or not addressed(changed.comment):
@@ -131,7 +136,9 @@ class UserJobs:
             offer.handle: offer
             for number, (_, template) in read.items()
             if template is not None
-            for offer in offers_of(template, waiting[number])
+            for offer in offers_of(
+                template, waiting[number], self._at_once.get(waiting[number].array_id)
+            )
         }
 
     def _as_stated(self, job: SlurmJob) -> SlurmJob:

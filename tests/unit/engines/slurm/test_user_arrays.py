@@ -80,3 +80,30 @@ def test_a_task_that_is_refused_leaves_what_the_others_state(
     assert {(_task(slurm, task).cpus, _task(slurm, task).required_nodes) for task in (1, 3)} == {
         (4, ())
     }
+
+
+def test_what_a_user_changes_of_an_array_is_seen_after_its_first_task(
+    users: UserJobs, slurm: FakeSlurm, notes: StartNotes
+):
+    array = slurm.hand_in("#!/bin/sh\n", TARGET, array_tasks="0-5", cpus=4)
+    users.let_go([_order(_offers(users, slurm)[f"job {array}_0"])])
+    slurm.update(array, {"NumCPUs": "8"})
+    slurm.update(array, {"NumCPUs": "6"}, task=1)
+    slurm.update(array, {"ReqNodeList": "n2"}, task=2)
+    for reopened in (users, _opened(slurm, notes)):
+        reopened.keys.clear()
+        cpus = {handle: _cpus(offer) for handle, offer in _offers(reopened, slurm).items()}
+        alone = {f"job {array}_0": 4, f"job {array}_1": 6}
+        assert cpus == {**alone, **{f"job {array}_{task}": 8 for task in (3, 4, 5)}}
+
+
+def test_a_task_that_is_offered_again_has_the_limit_of_its_array(users: UserJobs, slurm: FakeSlurm):
+    array = slurm.hand_in("#!/bin/sh\n", TARGET, array_tasks="0-5%2")
+    users.let_go([_order(_offers(users, slurm)[f"job {array}_0"])])
+    users.keys.clear()
+    users.give_back([_task(slurm, 0)])
+    offers = _offers(users, slurm)
+    assert {offer.workload.array.at_once for offer in offers.values() if offer.workload.array} == {
+        2
+    }
+    assert f"job {array}_0" in offers
