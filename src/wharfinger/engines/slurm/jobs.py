@@ -154,7 +154,7 @@ class SlurmJobs:
             "note lost", self._note_lost, 1, give_up_seconds=60.0, backoff=_AWAY, closes=True
         )
         self.forget_operation = Operation("forget", self._forget, _MANY, backoff=_AWAY, closes=True)
-        self.let_go_operation = Operation("let go", self._user_jobs.let_go, _MANY, backoff=_AWAY)
+        self.let_go_operation = Operation("let go", self._user_jobs.let_go, _SOME, backoff=_AWAY)
         # Each comment takes a call of its own: starts come first.
         self.annotate_operation = Operation(
             "annotate",

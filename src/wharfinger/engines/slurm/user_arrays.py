@@ -7,7 +7,7 @@ is changed. So an array of 10,000 costs one script read, and as many offers as t
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 from wharfinger.core import events as ev
 from wharfinger.engines.slurm.client.base import SlurmJob
@@ -50,18 +50,22 @@ def tasks_of(text: str) -> Iterator[int]:
     >>> list(tasks_of("1,4-6,10-14:2%3")), list(tasks_of("1,x,..."))
     ([1, 4, 5, 6, 10, 12, 14], [1])
     """
+    return chain.from_iterable(_ranges(text))
+
+
+def _ranges(text: str) -> Iterator[range]:
     for part in text.partition("%")[0].split(","):
         match = _PART.fullmatch(part)
         if match is not None:
             first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
-            yield from range(first, last + 1, max(1, step))
+            yield range(first, last + 1, max(1, step))
 
 
 def has_task(job: SlurmJob, array: int, task: int | None) -> bool:
     """Whether it stands for this task of this array, among others."""
     if task is None or job.array_id != array or not is_array(job):
         return False
-    return task in tasks_of(job.array_tasks)
+    return any(task in part for part in _ranges(job.array_tasks))
 
 
 def limit_of(text: str) -> int | None:

@@ -29,7 +29,6 @@ from wharfinger.engines.slurm.user_arrays import (
     limit_of,
     offers_of,
     read_handle,
-    tasks_of,
 )
 from wharfinger.errors import InvalidInput, SlurmRefused, WharfingerError
 from wharfinger.model.allocation import Placement
@@ -132,7 +131,7 @@ class UserJobs:
             read[job.job_id] = _statement(job), self._offer_of(job, scripts.get(job.job_id))
         self._read, self._began, self.all_read = read, True, len(unread) <= most
         waiting = {job.job_id: job for job in listed}
-        return {
+        offers = {
             offer.handle: offer
             for number, (_, template) in read.items()
             if template is not None
@@ -140,6 +139,8 @@ class UserJobs:
                 template, waiting[number], self._at_once.get(waiting[number].array_id)
             )
         }
+        self._texts = {handle: text for handle, text in self._texts.items() if handle in offers}
+        return offers
 
     def _as_stated(self, job: SlurmJob) -> SlurmJob:
         """A job as its user left it, where we have changed it and not yet given it back.
@@ -198,8 +199,7 @@ class UserJobs:
                 if (text := texts.get(handle_of(job))) is not None:
                     self._texts.pop(handle_of(job), None)
             else:
-                tasks = {f"job {job.array_id}_{task}" for task in tasks_of(job.array_tasks)}
-                told = [handle for handle in texts if handle in tasks]
+                told = [handle for handle in texts if has_task(job, *read_handle(handle))]
                 self._texts |= {handle: texts[handle] for handle in told}
                 unbegun = (handle for handle in told if handle in waits)
                 text = texts.get(next(unbegun, "")) if job.array_id not in begun else None
@@ -261,10 +261,12 @@ class UserJobs:
             held = _held(self._client.jobs())
             split = {key: _find(held, asked[key].handle) for key in bound}
             bound = {key: job for key, job in split.items() if job and not is_array(job)}
-        self._notes.put({k: replace(notes[k], job_id=job.job_id) for k, job in bound.items()})
-        for key, job in bound.items():
-            if text := self._texts.pop(asked[key].handle, ""):
+        for key, job in bound.items():  # With its number noted, a later try would not come here.
+            if text := self._texts.get(asked[key].handle):
                 self._say(job, text)
+        self._notes.put({k: replace(notes[k], job_id=job.job_id) for k, job in bound.items()})
+        for key in bound:
+            self._texts.pop(asked[key].handle, None)
         return {
             key: InvalidInput(
                 str(errors[key])

@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 
 from tests.support.fake_slurm import FakeSlurm
+from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm.client.base import SlurmJob
+from wharfinger.engines.slurm.comments import note_in
 from wharfinger.engines.slurm.start_notes import StartNotes
+from wharfinger.engines.slurm.user_arrays import has_task
 from wharfinger.engines.slurm.user_jobs import LetGoOrder, UserJobs
-from wharfinger.errors import SlurmRefused
+from wharfinger.errors import SlurmRefused, SlurmUnavailable
 from wharfinger.model.allocation import Allocation, Placement
 
 TARGET = "wharfinger: {target: {completionTime: 20m}}"
@@ -107,3 +110,49 @@ def test_a_task_that_is_offered_again_has_the_limit_of_its_array(users: UserJobs
         2
     }
     assert f"job {array}_0" in offers
+
+
+def test_a_text_that_slurm_did_not_take_is_written_by_the_next_try(
+    users: UserJobs, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+):
+    array = slurm.hand_in("#!/bin/sh\n", TARGET, array_tasks="0-5", cpus=4)
+    handle = f"job {array}_1"
+    order = _order(_offers(users, slurm)[handle])
+    users.annotate([act.AnnotateWorkload(handle, "placement: ok", "on n1")])
+    update, away = slurm.update, True
+
+    def lose(job_id: int, fields: Mapping[str, str], task: int | None = None) -> None:
+        if away and "Comment" in fields:
+            raise SlurmUnavailable("scontrol: no answer")
+        update(job_id, fields, task)
+
+    monkeypatch.setattr(slurm, "update", lose)
+    with pytest.raises(SlurmUnavailable):
+        users.let_go([order])
+    away = False
+    number = _task(slurm, 1).job_id
+    assert users.let_go([order]) == [number]
+    assert note_in(_task(slurm, 1).comment) == "on n1"
+    users.give_back([_task(slurm, 1)])
+    assert _task(slurm, 1).cpus == 4
+
+
+def test_texts_of_tasks_that_are_cancelled_are_dropped(users: UserJobs, slurm: FakeSlurm):
+    array = slurm.hand_in("#!/bin/sh\n", TARGET, array_tasks="0-5")
+    asked = [
+        act.AnnotateWorkload(handle, "placement: ok", "on n1") for handle in _offers(users, slurm)
+    ]
+    users.annotate(asked)
+    _offers(users, slurm)
+    assert len(users._texts) == 6
+    slurm.end(array, "CANCELLED")
+    assert not _offers(users, slurm)
+    assert not users._texts
+
+
+def test_a_task_is_found_in_an_array_without_going_through_all():
+    array = SlurmJob(9, "w", "bob", "main", "PENDING", array_id=9, array_tasks=f"3-{10**12}:4,5%2")
+    assert [has_task(array, 9, task) for task in (3, 4, 5, 7, 10**12 - 1, None)] == [
+        True, False, True, True, True, False,
+    ]  # fmt: skip
+    assert not has_task(array, 8, 3)
