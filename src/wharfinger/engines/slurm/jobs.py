@@ -408,7 +408,10 @@ class SlurmJobs:
         ]
         readings = self._readings((*watched.starting, *over))
         named = ((script.profiler_name(self._identity, job.comment), job) for job in listed)
-        profilers = {name: job for name, job in named if name is not None}
+        profilers: dict[str, SlurmJob] = {}
+        for name, job in named:
+            if name is not None:  # Whoever copies its comment has a job of a higher number.
+                profilers.setdefault(name, job)
         return Look(time.monotonic() - now, jobs, nodes, readings, usage, offers, profilers)
 
     def _readings(self, keys: Sequence[str]) -> dict[str, RunReading]:

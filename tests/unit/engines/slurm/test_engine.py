@@ -14,6 +14,7 @@ from wharfinger.core import events as ev
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slow import CallOutcome
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings, engine, script
+from wharfinger.engines.slurm.client.base import SlurmJob
 from wharfinger.errors import EngineFault, InvalidInput, SlurmRefused
 from wharfinger.host.accounts import UserAccount
 from wharfinger.model.allocation import Allocation, Placement
@@ -203,6 +204,18 @@ def test_a_stray_that_slurm_does_not_cancel_hides_nothing(
     assert len([line for line in said if f"jobs [{stray}]" in line and "stay" in line]) == 1
     trial.expect_no_end("k")
     slurm.before = lambda name: None
+
+
+def test_a_profiler_is_the_first_job_of_its_name(
+    trial: EngineTrial, slurm: FakeSlurm, monkeypatch: pytest.MonkeyPatch
+):
+    trial.run_lasting("k")
+    comment = slurm.own()["k"][0].comment.replace("-run", "-profile")
+    ours, _ = [slurm.foreign(comment, user=user) for user in (OWN_USER, "bob")]
+    seen: list[dict[str, SlurmJob]] = []
+    monkeypatch.setattr(trial.engine._profiler, "see", seen.append)  # type: ignore[attr-defined]
+    trial.wait_until(lambda: seen and "k" in seen[-1], "the profiler")
+    assert seen[-1]["k"].job_id == ours
 
 
 def test_a_requeued_job_is_evicted_and_never_runs_again(trial: EngineTrial, slurm: FakeSlurm):
