@@ -162,10 +162,19 @@ class ProfilerJobs:
         return ProfilerReading(None, "".join(c if c.isprintable() else " " for c in said)[:200])
 
     def _listed(self) -> dict[str, SlurmJob]:
-        named = (
-            (script.profiler_name(self._identity, job.comment), job) for job in self._client.jobs()
-        )
-        return {name: job for name, job in named if name is not None}
+        """By name; a comment tells nothing by itself, for every user can write one like ours."""
+        listed: dict[str, SlurmJob] = {}
+        for job in self._client.jobs():
+            name = script.profiler_name(self._identity, job.comment)
+            # Whoever copies a name comes after the job that has it.
+            if name is not None and name not in listed and self._is_ours(name, job):
+                listed[name] = job
+        return listed
+
+    def _is_ours(self, name: str, job: SlurmJob) -> bool:
+        """Whether we have handed it in: it is run by us, or by the user who has its directory."""
+        directory = self._directory / name.removesuffix(_CLEAR)
+        return job.user == _own_name() or job.user == _owner_of(directory)
 
     def _end(self, asked: Sequence[Collection[str]]) -> Sequence[bool]:
         """End these jobs; true = they are over, and nothing is left of them."""
@@ -184,7 +193,7 @@ class ProfilerJobs:
     def _clear(self, names: Iterable[str], listed: Mapping[str, SlurmJob]) -> bool:
         over = True
         live = []
-        for name in names:
+        for name in filter(script.is_profiler_name, names):
             job, clearing = listed.get(name), listed.get(f"{name}{_CLEAR}")
             directory = self._directory / name
             if job is not None and _lives(job):
@@ -225,6 +234,14 @@ class ProfilerJobs:
 
 def _own_name() -> str:
     return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _owner_of(directory: Path) -> str:
+    """Whose it is, who can't give it away; empty = it is not there, or nobody's that is known."""
+    try:
+        return pwd.getpwuid(directory.lstat().st_uid).pw_name
+    except (OSError, KeyError):
+        return ""
 
 
 def _run_as(owner: str) -> dict[str, str]:
