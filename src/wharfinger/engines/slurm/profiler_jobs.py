@@ -105,9 +105,10 @@ class ProfilerJobs:
     def _submit(self, name: str, order: CopyOrder, free: Mapping[str, int]) -> int:
         directory = self._directory / name
         order, owner = self._with_script(order)
+        account = _account(owner)
         try:
             self._directory.mkdir(mode=0o711, exist_ok=True)
-            order.write(directory, _account(owner))
+            order.write(directory, account and (account.pw_uid, account.pw_gid))
         except OSError as error:
             raise EngineFault(f"cannot write to {directory}: {error.strerror}") from error
         held, server = order.plan.allocation, order.plan.server
@@ -123,7 +124,7 @@ class ProfilerJobs:
             directory,
         )
         text = script.profiler_script(directory, sys.executable)
-        more = {"time": script.minutes(seconds), **_run_as(owner)}
+        more = {"time": script.minutes(seconds), **_run_as(account)}
         return self._client.submit(text, {**options, **more})
 
     def _with_script(self, order: CopyOrder) -> tuple[CopyOrder, str]:
@@ -135,6 +136,8 @@ class ProfilerJobs:
             return order, ""
         text, owner = find_script(self._client, order.workload)
         own = _own_name()
+        if not owner:
+            raise InvalidInput(f"{order.workload.name}: Slurm does not say whose its script is")
         if owner != own and os.geteuid() != 0:
             raise InvalidInput(
                 f"{order.workload.name}: the script of user {owner} is not run with the rights of "
@@ -226,7 +229,7 @@ class ProfilerJobs:
             "output": str(directory / script.LOG_FILE),
             "chdir": "/",
             **_CLEAR_OPTIONS,
-            **_run_as(job.user),
+            **_run_as(_account(job.user)),
         }
         text = script.profiler_script(directory, sys.executable, "--clear")
         self._client.release([self._client.submit(text, options)])
@@ -244,19 +247,24 @@ def _owner_of(directory: Path) -> str:
         return ""
 
 
-def _run_as(owner: str) -> dict[str, str]:
-    """Options for a job that is to be run by its user, who sees nothing of our environment."""
-    return {"uid": owner, "export": "NONE"} if owner not in {"", _own_name()} else {}
+def _run_as(account: pwd.struct_passwd | None) -> dict[str, str]:
+    """Options for a job that is to be run by its user, who sees nothing of our environment.
+
+    Without a group it would have ours; its further groups are those that Slurm finds for the user.
+    """
+    if account is None:
+        return {}
+    return {"uid": account.pw_name, "gid": str(account.pw_gid), "export": "NONE"}
 
 
-def _account(owner: str) -> tuple[int, int] | None:
-    if not _run_as(owner):
+def _account(owner: str) -> pwd.struct_passwd | None:
+    """Of a user who is not we, or ``None``; raises ``InvalidInput``."""
+    if owner in {"", _own_name()}:
         return None
     try:
-        account = pwd.getpwnam(owner)
+        return pwd.getpwnam(owner)
     except KeyError:
         raise InvalidInput(f"user {owner} is not known on this host") from None
-    return account.pw_uid, account.pw_gid
 
 
 def _lives(job: SlurmJob) -> bool:

@@ -8,11 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.support.fake_slurm import FakeSlurm
+from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmSettings
 from wharfinger.engines.slurm.profiler_jobs import ProfilerJobs
 from wharfinger.engines.slurm.script import profiler_comment
+from wharfinger.engines.slurm.start_notes import StartNotes
+from wharfinger.engines.slurm.user_jobs import UserJobs
+from wharfinger.engines.supervised.copying import CopyOrder
+from wharfinger.errors import InvalidInput
+from wharfinger.model.profile import ProfilingPlan
 
 IDENTITY = "0123456789ab"
+COMMENT = "wharfinger: {target: {completionTime: 20m}}"
+NAME = "k.token.0"
 OWN = pwd.getpwuid(os.geteuid()).pw_name
 
 
@@ -39,6 +47,29 @@ def jobs(slurm: FakeSlurm, tmp_path: Path, profiles: Path) -> ProfilerJobs:
 def _sweep(jobs: ProfilerJobs) -> bool:
     (is_over,) = jobs.sweep_operation.run([None])
     return is_over
+
+
+def _order(slurm: FakeSlurm, user: str) -> CopyOrder:
+    """Of a user's job."""
+    slurm.held_back = True
+    slurm.hand_in("#!/bin/sh\nexit 0\n", COMMENT, user=user)
+    user_jobs = UserJobs(slurm, StartNotes(MemoryNotes()), ["main"], lambda key: None)
+    (offer,) = user_jobs.offered(slurm.jobs_now()).values()
+    plan = ProfilingPlan("n1", (1000,), 64 << 20, (), 20.0)
+    return CopyOrder("k", offer.workload, plan, 1)
+
+
+def _submitted(jobs: ProfilerJobs, slurm: FakeSlurm, order: CopyOrder) -> int:
+    jobs.begin_operation.run([{NAME: order}])
+    return slurm.jobs_now()[-1].job_id
+
+
+@pytest.fixture
+def other() -> pwd.struct_passwd:
+    """A user who is not we, and whose rights we can take."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a directory to another user")
+    return pwd.getpwnam("nobody")
 
 
 @pytest.mark.parametrize("up", ["", "../../"])
@@ -69,13 +100,26 @@ def test_a_job_of_another_user_is_not_ours_by_its_comment(
 
 
 def test_a_job_is_ours_that_its_directorys_user_runs(
-    jobs: ProfilerJobs, slurm: FakeSlurm, profiles: Path
+    jobs: ProfilerJobs, slurm: FakeSlurm, profiles: Path, other: pwd.struct_passwd
 ):
-    if os.geteuid() != 0:
-        pytest.skip("only root can give a directory to another user")
     directory = profiles / "k.before.0"
     directory.mkdir()
-    os.chown(directory, pwd.getpwnam("nobody").pw_uid, -1)
-    slurm.hand_in("", profiler_comment(IDENTITY, "k.before.0"), user="nobody")
+    os.chown(directory, other.pw_uid, -1)
+    slurm.hand_in("", profiler_comment(IDENTITY, "k.before.0"), user=other.pw_name)
     assert not _sweep(jobs)
     assert [job.state for job in slurm.jobs_now()] == ["CANCELLED"]
+
+
+def test_a_users_script_has_its_users_group_too(
+    jobs: ProfilerJobs, slurm: FakeSlurm, profiles: Path, other: pwd.struct_passwd
+):
+    number = _submitted(jobs, slurm, _order(slurm, other.pw_name))
+    options = slurm.options_of(number)
+    assert (options["uid"], options["gid"]) == (other.pw_name, str(other.pw_gid))
+    status = (profiles / NAME).stat()
+    assert (status.st_uid, status.st_gid) == (other.pw_uid, other.pw_gid)
+
+
+def test_a_script_of_nobody_that_is_known_is_not_run(jobs: ProfilerJobs, slurm: FakeSlurm):
+    with pytest.raises(InvalidInput, match="does not say whose"):
+        _submitted(jobs, slurm, _order(slurm, ""))
