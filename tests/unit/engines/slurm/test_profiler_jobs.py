@@ -123,3 +123,21 @@ def test_a_users_script_has_its_users_group_too(
 def test_a_script_of_nobody_that_is_known_is_not_run(jobs: ProfilerJobs, slurm: FakeSlurm):
     with pytest.raises(InvalidInput, match="does not say whose"):
         _submitted(jobs, slurm, _order(slurm, ""))
+
+
+def test_no_link_in_a_users_directory_is_followed(
+    jobs: ProfilerJobs, slurm: FakeSlurm, profiles: Path, tmp_path: Path
+):
+    order = _order(slurm, OWN)
+    number = _submitted(jobs, slurm, order)
+    victim = tmp_path / "victim"
+    (profiles / NAME / "left").symlink_to(victim)
+    jobs.leave_operation.run([[NAME]])
+    assert not victim.exists()
+    # What was handed in is lost, and tried again.
+    victim.write_text("kept")
+    (profiles / NAME / f".order.{os.getpid()}.part").symlink_to(victim)
+    slurm.forget(number)
+    _submitted(jobs, slurm, order)
+    assert victim.read_text() == "kept"
+    assert [path.name for path in (profiles / NAME).iterdir()] == ["order"]
