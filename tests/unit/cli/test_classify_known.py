@@ -10,6 +10,7 @@ from wharfinger.catalog.listing import PROGRAMS
 from wharfinger.catalog.quiet import CpuTimes, Disturbance
 from wharfinger.cli import classify_measure
 from wharfinger.cli.main import main
+from wharfinger.engines.supervised.machine import identity_of_directory
 
 
 def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -78,6 +79,18 @@ def test_a_busy_machine_is_refused(
     assert status == 1
     assert "others use 40% of its CPUs' time and 3% is stolen" in err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_work_directory_that_another_user_has_made_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    work = tmp_path / f"measure-{identity_of_directory(out)}"
+    work.symlink_to(elsewhere)
+    slurm = ("--engine", "slurm", "--shared-dir", str(tmp_path))
+    status, _, err = call(capsys, "measure", *slurm, "--out", str(out))
+    assert (status, err) == (2, f"wharfinger: {work}: is no directory; remove it\n")
 
 
 def test_cpu_times_are_the_kernels(tmp_path: Path):

@@ -17,7 +17,7 @@ from wharfinger.engines.slow import Backoff, Operation
 from wharfinger.engines.slurm import script
 from wharfinger.engines.slurm.client.base import SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import is_over
-from wharfinger.engines.slurm.settings import SlurmSettings
+from wharfinger.engines.slurm.settings import SlurmSettings, check_ours
 from wharfinger.engines.slurm.user_jobs import find_script, is_users
 from wharfinger.engines.supervised.copying import (
     CopyAnswer,
@@ -108,6 +108,7 @@ class ProfilerJobs:
         account = _account(owner)
         try:
             self._directory.mkdir(mode=0o711, exist_ok=True)
+            check_ours(self._directory)
             order.write(directory, account and (account.pw_uid, account.pw_gid))
         except OSError as error:
             raise EngineFault(f"cannot write to {directory}: {error.strerror}") from error
@@ -147,6 +148,7 @@ class ProfilerJobs:
 
     def _leave(self, asked: Sequence[Collection[str]]) -> Sequence[None]:
         """Let these end by themselves; Slurm is not asked."""
+        self._check_directory()
         for name in (name for names in asked for name in names):
             with suppress(OSError):
                 leave(self._directory / name)
@@ -163,6 +165,11 @@ class ProfilerJobs:
             lines = read_plain(directory / script.LOG_FILE).decode(errors="replace").split("\n")
         said = next((line for line in reversed(lines) if line.strip()), "")
         return ProfilerReading(None, "".join(c if c.isprintable() else " " for c in said)[:200])
+
+    def _check_directory(self) -> None:
+        """Raise ``InvalidInput`` where another user has made the directory of all."""
+        with suppress(FileNotFoundError):
+            check_ours(self._directory)
 
     def _listed(self) -> dict[str, SlurmJob]:
         """By name; a comment tells nothing by itself, for every user can write one like ours."""
@@ -186,6 +193,7 @@ class ProfilerJobs:
 
     def _sweep(self, asked: Sequence[None]) -> Sequence[bool]:
         """The same for those of earlier engines."""
+        self._check_directory()
         listed, left = self._listed(), set[str]()
         with suppress(OSError):
             left = {path.name for path in self._directory.iterdir()}
@@ -194,15 +202,18 @@ class ProfilerJobs:
         return [self._clear(earlier, listed)] * len(asked)
 
     def _clear(self, names: Iterable[str], listed: Mapping[str, SlurmJob]) -> bool:
-        over = True
-        live = []
-        for name in filter(script.is_profiler_name, names):
+        fit = list(filter(script.is_profiler_name, names))
+        live = [name for name in fit if name in listed and _lives(listed[name])]
+        if live:  # First of all: whatever fails after it, no copy runs on.
+            self._client.cancel([listed[name].job_id for name in live])
+        self._check_directory()
+        over = not live
+        for name in fit:
             job, clearing = listed.get(name), listed.get(f"{name}{_CLEAR}")
             directory = self._directory / name
-            if job is not None and _lives(job):
-                live.append(job.job_id)
-                over = False
-            elif clearing is not None and _lives(clearing):
+            if name in live:
+                continue
+            if clearing is not None and _lives(clearing):
                 over = False
             elif job is not None and job.nodes and not clearing and place_left(directory):
                 # It was killed before it could clear away what it has on its node.
@@ -210,8 +221,6 @@ class ProfilerJobs:
                 over = False
             else:
                 shutil.rmtree(directory, ignore_errors=True)
-        if live:
-            self._client.cancel(live)
         with suppress(OSError):
             self._directory.rmdir()  # Others may still be there.
         return over

@@ -141,3 +141,22 @@ def test_no_link_in_a_users_directory_is_followed(
     _submitted(jobs, slurm, order)
     assert victim.read_text() == "kept"
     assert [path.name for path in (profiles / NAME).iterdir()] == ["order"]
+
+
+def test_a_directory_of_all_that_is_not_ours_is_left_alone(
+    jobs: ProfilerJobs, slurm: FakeSlurm, profiles: Path, tmp_path: Path
+):
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "victim").mkdir(parents=True)
+    profiles.rmdir()
+    profiles.symlink_to(elsewhere)
+    order = _order(slurm, OWN)
+    for attempt in (
+        lambda: _sweep(jobs),
+        lambda: _submitted(jobs, slurm, order),
+        lambda: jobs.leave_operation.run([["victim"]]),
+        lambda: jobs.end_operation.run([["victim"]]),
+    ):
+        with pytest.raises(InvalidInput, match="is no directory"):
+            attempt()
+    assert [path.name for path in elsewhere.rglob("*")] == ["victim"]
