@@ -4,6 +4,7 @@ Each has a directory there, with its order and later its answer, and is found ag
 which names it. Nothing is noted: what an earlier engine has left is ended and cleared away.
 """
 
+import logging
 import os
 import pwd
 import shutil
@@ -28,8 +29,10 @@ from wharfinger.engines.supervised.copying import (
     read_answer,
     read_plain,
 )
-from wharfinger.errors import EngineFault, InvalidInput
+from wharfinger.errors import EngineFault, InvalidInput, WharfingerError
 from wharfinger.model.allocation import Allocation, Placement
+
+log = logging.getLogger(__name__)
 
 _PROFILER_BYTES = 192 << 20
 """What the profiler itself takes beside the copy, where the node has so much left."""
@@ -217,15 +220,29 @@ class ProfilerJobs:
                 over = False
             elif job is not None and job.nodes and not clearing and place_left(directory):
                 # It was killed before it could clear away what it has on its node.
-                self._have_cleared(name, job)
-                over = False
+                if self._have_cleared(name, job):
+                    over = False
             else:
                 shutil.rmtree(directory, ignore_errors=True)
         with suppress(OSError):
             self._directory.rmdir()  # Others may still be there.
         return over
 
-    def _have_cleared(self, name: str, job: SlurmJob) -> None:
+    def _have_cleared(self, name: str, job: SlurmJob) -> bool:
+        """Hand in a job that clears away; false = it is refused, and the next engine tries again.
+
+        Raises what may succeed later.
+        """
+        try:
+            self._submit_clearing(name, job)
+        except WharfingerError as error:
+            if error.retryable:
+                raise
+            log.warning("%s: what its profiling left stays on its node: %s", name, error)
+            return False
+        return True
+
+    def _submit_clearing(self, name: str, job: SlurmJob) -> None:
         directory = self._directory / name
         options = {
             **self._settings.sbatch,

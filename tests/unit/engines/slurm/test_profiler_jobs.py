@@ -15,7 +15,7 @@ from wharfinger.engines.slurm.script import profiler_comment
 from wharfinger.engines.slurm.start_notes import StartNotes
 from wharfinger.engines.slurm.user_jobs import UserJobs
 from wharfinger.engines.supervised.copying import CopyOrder
-from wharfinger.errors import InvalidInput
+from wharfinger.errors import InvalidInput, SlurmRefused
 from wharfinger.model.profile import ProfilingPlan
 
 IDENTITY = "0123456789ab"
@@ -57,6 +57,15 @@ def _order(slurm: FakeSlurm, user: str) -> CopyOrder:
     (offer,) = user_jobs.offered(slurm.jobs_now()).values()
     plan = ProfilingPlan("n1", (1000,), 64 << 20, (), 20.0)
     return CopyOrder("k", offer.workload, plan, 1)
+
+
+def _killed(slurm: FakeSlurm, profiles: Path, name: str) -> int:
+    """The ended job of a profiler that has left something on its node."""
+    (profiles / name).mkdir()
+    (profiles / name / "place").write_text("/nowhere/left")
+    number = slurm.hand_in("", profiler_comment(IDENTITY, name), user=OWN, nodes=("n1",))
+    slurm.end(number, "CANCELLED")
+    return number
 
 
 def _submitted(jobs: ProfilerJobs, slurm: FakeSlurm, order: CopyOrder) -> int:
@@ -160,3 +169,23 @@ def test_a_directory_of_all_that_is_not_ours_is_left_alone(
         with pytest.raises(InvalidInput, match="is no directory"):
             attempt()
     assert [path.name for path in elsewhere.rglob("*")] == ["victim"]
+
+
+def test_a_refused_clearing_job_keeps_nothing_else_from_its_end(
+    jobs: ProfilerJobs, slurm: FakeSlurm, profiles: Path, caplog: pytest.LogCaptureFixture
+):
+    def refuse(name: str) -> None:
+        if name == "submit":
+            raise SlurmRefused("sbatch: Access/permission denied")
+
+    names = [f"{key}.before.0" for key in "abc"]
+    _killed(slurm, profiles, names[0])
+    live = slurm.hand_in("", profiler_comment(IDENTITY, names[1]), user=OWN)
+    (profiles / names[2]).mkdir()
+    slurm.before = refuse
+    assert jobs.end_operation.run([names]) == [False]
+    assert slurm.jobs_now()[live - 1].state == "CANCELLED"
+    assert jobs.end_operation.run([names]) == [True]
+    assert "stays on its node: sbatch: Access" in caplog.text
+    # The next engine tries again.
+    assert [path.name for path in profiles.iterdir()] == [names[0]]
