@@ -187,7 +187,7 @@ class ProfilerJobs:
     def _is_ours(self, name: str, job: SlurmJob) -> bool:
         """Whether we have handed it in: it is run by us, or by the user who has its directory."""
         directory = self._directory / name.removesuffix(_CLEAR)
-        return job.user == _own_name() or job.user == _owner_of(directory)
+        return job.user != "" and job.user in (_own_name(), _owner_of(directory))
 
     def _end(self, asked: Sequence[Collection[str]]) -> Sequence[bool]:
         """End these jobs; true = they are over, and nothing is left of them."""
@@ -205,7 +205,7 @@ class ProfilerJobs:
         return [self._clear(earlier, listed)] * len(asked)
 
     def _clear(self, names: Iterable[str], listed: Mapping[str, SlurmJob]) -> bool:
-        fit = list(filter(script.is_profiler_name, names))
+        fit = list(filter(script.is_file_name, names))
         live = [name for name in fit if name in listed and _lives(listed[name])]
         if live:  # First of all: whatever fails after it, no copy runs on.
             self._client.cancel([listed[name].job_id for name in live])
@@ -218,9 +218,9 @@ class ProfilerJobs:
                 continue
             if clearing is not None and _lives(clearing):
                 over = False
-            elif job is not None and job.nodes and not clearing and place_left(directory):
+            elif not clearing and place_left(directory) and (node := _node_of(job, directory)):
                 # It was killed before it could clear away what it has on its node.
-                if self._have_cleared(name, job):
+                if self._have_cleared(name, node):
                     over = False
             else:
                 shutil.rmtree(directory, ignore_errors=True)
@@ -228,13 +228,13 @@ class ProfilerJobs:
             self._directory.rmdir()  # Others may still be there.
         return over
 
-    def _have_cleared(self, name: str, job: SlurmJob) -> bool:
+    def _have_cleared(self, name: str, node: str) -> bool:
         """Hand in a job that clears away; false = it is refused, and the next engine tries again.
 
         Raises what may succeed later.
         """
         try:
-            self._submit_clearing(name, job)
+            self._submit_clearing(name, node)
         except WharfingerError as error:
             if error.retryable:
                 raise
@@ -242,20 +242,23 @@ class ProfilerJobs:
             return False
         return True
 
-    def _submit_clearing(self, name: str, job: SlurmJob) -> None:
+    def _submit_clearing(self, name: str, node: str) -> None:
         directory = self._directory / name
+        if not (owner := _owner_of(directory)):
+            raise InvalidInput(f"{directory}: its user is not known on this host; remove it")
         options = {
             **self._settings.sbatch,
             "job-name": "wharfinger-clear",
             "comment": script.profiler_comment(self._identity, f"{name}{_CLEAR}"),
-            "partition": self._partition_of(job.nodes[:1]),
-            "nodelist": job.nodes[0],
+            "partition": self._partition_of((node,)),
+            "nodelist": node,
             "cpus-per-task": "1",
             "mem": f"{_PROFILER_BYTES >> 20}M",
             "output": str(directory / script.LOG_FILE),
             "chdir": "/",
             **_CLEAR_OPTIONS,
-            **_run_as(_account(job.user)),
+            # Never we for a user: it removes what the user's directory names.
+            **_run_as(_account(owner)),
         }
         text = script.profiler_script(directory, sys.executable, "--clear")
         self._client.release([self._client.submit(text, options)])
@@ -263,6 +266,17 @@ class ProfilerJobs:
 
 def _own_name() -> str:
     return pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _node_of(job: SlurmJob | None, directory: Path) -> str:
+    """Where a job ran, which Slurm may have forgotten; empty = that is not known.
+
+    Its user may have written anything into the directory.
+    """
+    if job is not None:
+        return next(iter(job.nodes), "")
+    node = CopyOrder.server_of(directory)
+    return node if script.is_file_name(node) else ""
 
 
 def _owner_of(directory: Path) -> str:

@@ -77,8 +77,8 @@ def profiler_name(identity: str, comment: str) -> str | None:
     return _named(identity, comment, "profile")
 
 
-def is_profiler_name(name: str) -> bool:
-    """Whether it can be the name of a job that profiles, and of its directory: no path."""
+def is_file_name(name: str) -> bool:
+    """Whether it is the name of a file, as that of a profiler's directory, or a node's: no path."""
     return _FILE_NAME.fullmatch(name) is not None
 
 

@@ -26,7 +26,7 @@ from wharfinger.model.workload import ProfileMode, Workload
 LIMIT_SECONDS = 90.0
 """For all that is not measuring: copies set up and cleared away, a device's maximum measured."""
 _MAX_BYTES = 1 << 22
-_ORDER, _ANSWER, _PLACE, _LEFT = "order", "answer", "place", "left"
+_ORDER, _SERVER, _ANSWER, _PLACE, _LEFT = "order", "server", "answer", "place", "left"
 
 CopyAnswer = ev.ProfilingFinished | ev.ProfilingFailed
 
@@ -84,6 +84,7 @@ class CopyOrder:
         """
         shutil.rmtree(directory, ignore_errors=True)
         directory.mkdir(mode=0o700)
+        write_whole(directory / _SERVER, self.plan.server.encode())
         write_whole(directory / _ORDER, msgspec.json.encode(self))
         if account is not None:
             os.chown(directory / _ORDER, *account, follow_symlinks=False)
@@ -96,6 +97,14 @@ class CopyOrder:
         text = path.read_bytes()
         path.unlink()
         return msgspec.json.decode(text, type=cls)
+
+    @staticmethod
+    def server_of(directory: Path) -> str:
+        """Where an order was to be run, also after it was taken; empty = that is not known."""
+        try:
+            return read_plain(directory / _SERVER).decode(errors="replace")
+        except OSError:
+            return ""
 
 
 def write_answer(directory: Path, answer: CopyAnswer) -> None:

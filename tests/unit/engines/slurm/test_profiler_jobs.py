@@ -99,11 +99,12 @@ def test_a_job_of_another_user_is_not_ours_by_its_comment(
 ):
     comment = profiler_comment(IDENTITY, "k.before.0")
     foreign = slurm.hand_in("", comment, user="mallory")
+    nobodys = slurm.hand_in("", profiler_comment(IDENTITY, "j.before.0"), user="")
     own = slurm.hand_in("", comment, user=OWN)
     (profiles / "k.before.0").mkdir()
     assert not _sweep(jobs)
     states = {job.job_id: job.state for job in slurm.jobs_now()}
-    assert states == {foreign: "PENDING", own: "CANCELLED"}
+    assert states == {foreign: "PENDING", nobodys: "PENDING", own: "CANCELLED"}
     assert _sweep(jobs)
     assert not profiles.exists()
 
@@ -149,7 +150,7 @@ def test_no_link_in_a_users_directory_is_followed(
     slurm.forget(number)
     _submitted(jobs, slurm, order)
     assert victim.read_text() == "kept"
-    assert [path.name for path in (profiles / NAME).iterdir()] == ["order"]
+    assert sorted(path.name for path in (profiles / NAME).iterdir()) == ["order", "server"]
 
 
 def test_a_directory_of_all_that_is_not_ours_is_left_alone(
@@ -189,3 +190,49 @@ def test_a_refused_clearing_job_keeps_nothing_else_from_its_end(
     assert "stays on its node: sbatch: Access" in caplog.text
     # The next engine tries again.
     assert [path.name for path in profiles.iterdir()] == [names[0]]
+
+
+@pytest.mark.parametrize("noted", ["n2", "", "../n2", "n1,n2"])
+def test_what_is_left_on_a_node_is_cleared_after_slurm_has_forgotten_the_job(
+    jobs: ProfilerJobs, slurm: FakeSlurm, profiles: Path, noted: str
+):
+    slurm.held_back = True
+    slurm.forget(_killed(slurm, profiles, "k.before.0"))
+    (profiles / "k.before.0" / "server").write_text(noted)
+    is_over = _sweep(jobs)
+    assert is_over == (noted != "n2")
+    assert [job.required_nodes for job in slurm.jobs_now()] == [("n2",)] * (not is_over)
+    if not is_over:
+        (clearing,) = slurm.jobs_now()
+        assert clearing.comment == profiler_comment(IDENTITY, "k.before.0.clear")
+        slurm.end(clearing.job_id, "COMPLETED")
+        assert _sweep(jobs)
+    assert not profiles.exists()
+
+
+def test_an_order_tells_where_it_was_to_be_run(
+    jobs: ProfilerJobs, slurm: FakeSlurm, profiles: Path
+):
+    _submitted(jobs, slurm, _order(slurm, OWN))
+    CopyOrder.take(profiles / NAME)
+    assert CopyOrder.server_of(profiles / NAME) == "n1"
+
+
+def test_what_a_users_profiler_left_is_cleared_as_that_user(
+    jobs: ProfilerJobs, slurm: FakeSlurm, profiles: Path, other: pwd.struct_passwd
+):
+    slurm.held_back = True
+    _killed(slurm, profiles, "k.before.0")
+    os.chown(profiles / "k.before.0", other.pw_uid, -1)
+    assert not _sweep(jobs)
+    options = slurm.options_of(slurm.jobs_now()[-1].job_id)
+    assert (options["uid"], options["gid"]) == (other.pw_name, str(other.pw_gid))
+
+
+def test_what_a_user_left_who_is_gone_is_not_cleared_as_we(
+    jobs: ProfilerJobs, slurm: FakeSlurm, profiles: Path, other: pwd.struct_passwd
+):
+    _killed(slurm, profiles, "k.before.0")
+    os.chown(profiles / "k.before.0", 2_000_000_000, other.pw_gid)
+    assert _sweep(jobs)
+    assert len(slurm.jobs_now()) == 1
