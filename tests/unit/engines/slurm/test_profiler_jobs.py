@@ -2,6 +2,8 @@
 
 import os
 import pwd
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from tests.support.fake_slurm import FakeSlurm
 from wharfinger.engines.notes import MemoryNotes
-from wharfinger.engines.slurm import SlurmSettings
+from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
 from wharfinger.engines.slurm.profiler_jobs import ProfilerJobs
 from wharfinger.engines.slurm.script import profiler_comment
 from wharfinger.engines.slurm.start_notes import StartNotes
@@ -236,3 +238,17 @@ def test_what_a_user_left_who_is_gone_is_not_cleared_as_we(
     os.chown(profiles / "k.before.0", 2_000_000_000, other.pw_gid)
     assert _sweep(jobs)
     assert len(slurm.jobs_now()) == 1
+
+
+def test_an_engine_that_opens_asks_slurm_on_one_thread_at_a_time(slurm: FakeSlurm, profiles: Path):
+    asked: list[bool] = []
+
+    def note(_name: str) -> None:
+        asked.append(threading.current_thread() is threading.main_thread())
+        time.sleep(0.02)
+
+    slurm.before = note
+    engine = SlurmEngine(slurm, MemoryNotes(), SlurmSettings(shared_dir=profiles.parent))
+    engine.open()
+    engine.close()
+    assert asked == sorted(asked, reverse=True)
