@@ -4,6 +4,7 @@ It promises what ``SlurmClient`` does, and forgets what it is told to forget. No
 """
 
 import os
+import pwd
 import signal
 import subprocess
 import threading
@@ -294,7 +295,7 @@ class FakeSlurm:
             job = SlurmJob(
                 number,
                 options["job-name"],
-                "root",
+                options.get("uid") or pwd.getpwuid(os.geteuid()).pw_name,
                 options["partition"],
                 "PENDING",
                 "JobHeldUser",

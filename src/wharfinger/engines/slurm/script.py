@@ -26,7 +26,9 @@ LOG_FILE = "slurm.log"
 NOT_SHARED = 75
 """Exit status of a script on a node that does not see the run directory."""
 
-_COMMENT = re.compile(r"wharfinger-(run|profile) ([0-9a-f]{12}) (\S{1,300})")
+# Any user can write such a comment, and what it names becomes a path: it is a file's name alone.
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,254}")
+_COMMENT = re.compile(rf"wharfinger-(run|profile) ([0-9a-f]{{12}}) ({_FILE_NAME.pattern})")
 _MEBIBYTE = 1 << 20
 _NAME = re.compile(r"[^A-Za-z0-9._-]")
 _KILL = 'kill -"$1" "$pid"'
@@ -68,8 +70,16 @@ def profiler_comment(identity: str, name: str) -> str:
 
 
 def profiler_name(identity: str, comment: str) -> str | None:
-    """The name of a job of ours that profiles, by its comment; ``None`` = it is none."""
+    """The name of a job of ours that profiles, by its comment; ``None`` = it is none.
+
+    >>> profiler_name("0123456789ab", "wharfinger-profile 0123456789ab ../../home/alice")
+    """
     return _named(identity, comment, "profile")
+
+
+def is_file_name(name: str) -> bool:
+    """Whether it is the name of a file, as that of a profiler's directory, or a node's: no path."""
+    return _FILE_NAME.fullmatch(name) is not None
 
 
 def _named(identity: str, comment: str, kind: str) -> str | None:
