@@ -28,6 +28,8 @@ from wharfinger.engines.slurm.user_arrays import tasks_of
 from wharfinger.errors import EngineFault, SlurmRefused
 
 GIBIBYTE = 1 << 30
+OWN_USER = pwd.getpwuid(os.geteuid()).pw_name
+"""Who submits."""
 
 
 def node(name: str, *, cpus: int = 4, memory_bytes: int = 8 * GIBIBYTE, **more: object) -> Node:
@@ -112,12 +114,18 @@ class FakeSlurm:
     # --- what an administrator, or chance, does -------------------------------------------------
 
     def foreign(
-        self, comment: str = "", *, server: str = "", cpus: int = 1, memory: int = 0
+        self,
+        comment: str = "",
+        *,
+        server: str = "",
+        cpus: int = 1,
+        memory: int = 0,
+        user: str = "bob",
     ) -> int:
         """A job of somebody else: held, or running on a node in name only."""
         with self._lock:
             number = self._next()
-            job = SlurmJob(number, "foreign", "bob", "main", "PENDING", comment=comment, held=True)
+            job = SlurmJob(number, "foreign", user, "main", "PENDING", comment=comment, held=True)
             if server:
                 job = replace(
                     job, state="RUNNING", held=False, nodes=(server,), cpus=cpus,
@@ -295,7 +303,7 @@ class FakeSlurm:
             job = SlurmJob(
                 number,
                 options["job-name"],
-                options.get("uid") or pwd.getpwuid(os.geteuid()).pw_name,
+                options.get("uid") or OWN_USER,
                 options["partition"],
                 "PENDING",
                 "JobHeldUser",

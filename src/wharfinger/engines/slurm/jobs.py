@@ -15,7 +15,7 @@ from pathlib import Path
 
 from wharfinger.core import events as ev
 from wharfinger.engines.slow import Backoff, Operation, SlowCalls
-from wharfinger.engines.slurm import script
+from wharfinger.engines.slurm import own_comments, script
 from wharfinger.engines.slurm.client.base import JobEnd, Node, SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import RunReading, has_had_node, is_over
 from wharfinger.engines.slurm.opening import UsedCluster
@@ -124,11 +124,13 @@ class SlurmJobs:
         self._notes = notes
         self._settings = settings
         self._identity = identity
+        self._users = settings.job_users()
         self._cluster = cluster
         self._watched = watched
         self._calls = calls
         self._doubtful: set[str] = set()
         self._let_go: set[str] = set()
+        self._told_strays: set[int] = set()
         self._user_jobs = UserJobs(client, notes, cluster.partitions, self._ask_for_release)
         self.runs = RunDirectories(notes, settings, identity, self._user_jobs.keys.values())
         self._listed_at = -1e9
@@ -152,7 +154,7 @@ class SlurmJobs:
             "note lost", self._note_lost, 1, give_up_seconds=60.0, backoff=_AWAY, closes=True
         )
         self.forget_operation = Operation("forget", self._forget, _MANY, backoff=_AWAY, closes=True)
-        self.let_go_operation = Operation("let go", self._user_jobs.let_go, _MANY, backoff=_AWAY)
+        self.let_go_operation = Operation("let go", self._user_jobs.let_go, _SOME, backoff=_AWAY)
         # Each comment takes a call of its own: starts come first.
         self.annotate_operation = Operation(
             "annotate",
@@ -213,7 +215,7 @@ class SlurmJobs:
         options = script.options_of(
             order.workload,
             order.placements,
-            script.comment_of(self._identity, order.key),
+            own_comments.comment_of(self._identity, order.key),
             partition,
             self._settings,
             home,
@@ -231,9 +233,12 @@ class SlurmJobs:
 
     def _find_job(self, key: str) -> int | None:
         """The job that an earlier try has handed in; the first if there are several."""
-        wanted = script.comment_of(self._identity, key)
-        found = [j for j in self._client.jobs() if j.comment.strip() == wanted and not is_over(j)]
+        found = [j for j in self._client.jobs() if self._key_of(j) == key and not is_over(j)]
         return min((job.job_id for job in found), default=None)
+
+    def _key_of(self, job: SlurmJob) -> str | None:
+        """The key of a job of ours; ``None`` = it is not ours. Others may copy a comment."""
+        return own_comments.key_of(self._identity, job.comment) if job.user in self._users else None
 
     def _release(self, keys: Sequence[str]) -> Sequence[bool]:
         """Let each begin; false = Slurm had lost its job before it was ever let go."""
@@ -402,7 +407,7 @@ class SlurmJobs:
             if key not in jobs or not _runs(jobs[key]) or self.runs.has_ended_in_part(key)
         ]
         readings = self._readings((*watched.starting, *over))
-        named = ((script.profiler_name(self._identity, job.comment), job) for job in listed)
+        named = ((own_comments.profiler_name(self._identity, job.comment), job) for job in listed)
         profilers = {name: job for name, job in named if name is not None}
         return Look(time.monotonic() - now, jobs, nodes, readings, usage, offers, profilers)
 
@@ -422,8 +427,7 @@ class SlurmJobs:
                 if (note := self._notes.get(key)) is not None and is_let_go(job, note):
                     own[key] = job
                 continue
-            key = script.key_of(self._identity, job.comment)
-            if key is None:
+            if (key := self._key_of(job)) is None:
                 continue
             note = self._notes.get(key)
             ended = note is not None and note.has_end
@@ -434,9 +438,19 @@ class SlurmJobs:
             ):
                 strays.append(job.job_id)
         if strays:
-            log.warning("cancelled: jobs %s, which nothing waits for", strays)
-            self._client.cancel(strays)
+            self._cancel_strays(strays)
         return own
+
+    def _cancel_strays(self, job_ids: Sequence[int]) -> None:
+        is_new = not self._told_strays.issuperset(job_ids)
+        self._told_strays = set(job_ids)
+        try:
+            self._client.cancel(job_ids)
+        except SlurmRefused as error:  # They are tried again; what else was seen is told.
+            if is_new:
+                log.warning("jobs %s, which nothing waits for, stay: %s", job_ids, error)
+        else:
+            log.warning("cancelled: jobs %s, which nothing waits for", job_ids)
 
     def _noted_jobs(self, keys: Iterable[str]) -> dict[str, SlurmJob]:
         """The jobs of starts by key, ended or not, as far as Slurm has them and they are ours.
@@ -454,8 +468,7 @@ class SlurmJobs:
             key, note = noted.get(job.job_id, ("", None))
             if note is None:
                 continue
-            own = script.key_of(self._identity, job.comment) == key
-            if is_let_go(job, note) if note.of_user else own:
+            if is_let_go(job, note) if note.of_user else self._key_of(job) == key:
                 jobs[key] = job
         return jobs
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wharfinger.engines.slow import Backoff, Operation
-from wharfinger.engines.slurm import script
+from wharfinger.engines.slurm import own_comments, script
 from wharfinger.engines.slurm.client.base import SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import is_over
 from wharfinger.engines.slurm.settings import SlurmSettings, check_ours
@@ -122,7 +122,7 @@ class ProfilerJobs:
         options = script.options_of(
             order.workload,
             (Placement(server, allocation),),
-            script.profiler_comment(self._identity, name),
+            own_comments.profiler_comment(self._identity, name),
             self._partition_of((server,)),
             self._settings,
             directory,
@@ -178,7 +178,7 @@ class ProfilerJobs:
         """By name; a comment tells nothing by itself, for every user can write one like ours."""
         listed: dict[str, SlurmJob] = {}
         for job in self._client.jobs():
-            name = script.profiler_name(self._identity, job.comment)
+            name = own_comments.profiler_name(self._identity, job.comment)
             # Whoever copies a name comes after the job that has it.
             if name is not None and name not in listed and self._is_ours(name, job):
                 listed[name] = job
@@ -205,7 +205,7 @@ class ProfilerJobs:
         return [self._clear(earlier, listed)] * len(asked)
 
     def _clear(self, names: Iterable[str], listed: Mapping[str, SlurmJob]) -> bool:
-        fit = list(filter(script.is_file_name, names))
+        fit = list(filter(own_comments.is_file_name, names))
         live = [name for name in fit if name in listed and _lives(listed[name])]
         if live:  # First of all: whatever fails after it, no copy runs on.
             self._client.cancel([listed[name].job_id for name in live])
@@ -249,7 +249,7 @@ class ProfilerJobs:
         options = {
             **self._settings.sbatch,
             "job-name": "wharfinger-clear",
-            "comment": script.profiler_comment(self._identity, f"{name}{_CLEAR}"),
+            "comment": own_comments.profiler_comment(self._identity, f"{name}{_CLEAR}"),
             "partition": self._partition_of((node,)),
             "nodelist": node,
             "cpus-per-task": "1",
@@ -276,7 +276,7 @@ def _node_of(job: SlurmJob | None, directory: Path) -> str:
     if job is not None:
         return next(iter(job.nodes), "")
     node = CopyOrder.server_of(directory)
-    return node if script.is_file_name(node) else ""
+    return node if own_comments.is_file_name(node) else ""
 
 
 def _owner_of(directory: Path) -> str:

@@ -1,9 +1,11 @@
 """What an administrator states about a cluster, and what the engine needs of it to begin."""
 
 import os
+import pwd
 import re
 import stat
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,6 +42,15 @@ class SlurmSettings:
     pending_seconds: float = 120.0
     lost_seconds: float = 30.0
     time_limit_factor: float = 2.0
+
+    def job_users(self) -> frozenset[str]:
+        """The user of every start's job, by name and number: Slurm tells the one or the other."""
+        user = self.sbatch.get("uid") or str(os.geteuid())
+        found = {user}
+        with suppress(KeyError, OverflowError, ValueError):
+            entry = pwd.getpwuid(int(user)) if user.isdecimal() else pwd.getpwnam(user)
+            found |= {entry.pw_name, str(entry.pw_uid)}
+        return frozenset(found)
 
 
 _OWN_OPTIONS = frozenset(

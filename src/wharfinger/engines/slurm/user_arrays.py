@@ -7,7 +7,7 @@ is changed. So an array of 10,000 costs one script read, and as many offers as t
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 from wharfinger.core import events as ev
 from wharfinger.engines.slurm.client.base import SlurmJob
@@ -50,26 +50,44 @@ def tasks_of(text: str) -> Iterator[int]:
     >>> list(tasks_of("1,4-6,10-14:2%3")), list(tasks_of("1,x,..."))
     ([1, 4, 5, 6, 10, 12, 14], [1])
     """
+    return chain.from_iterable(_ranges(text))
+
+
+def _ranges(text: str) -> Iterator[range]:
     for part in text.partition("%")[0].split(","):
         match = _PART.fullmatch(part)
         if match is not None:
             first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
-            yield from range(first, last + 1, max(1, step))
+            yield range(first, last + 1, max(1, step))
 
 
 def has_task(job: SlurmJob, array: int, task: int | None) -> bool:
     """Whether it stands for this task of this array, among others."""
     if task is None or job.array_id != array or not is_array(job):
         return False
-    return task in tasks_of(job.array_tasks)
+    return any(task in part for part in _ranges(job.array_tasks))
 
 
-def offers_of(template: ev.WorkloadOffered, job: SlurmJob) -> list[ev.WorkloadOffered]:
-    """The offers of an array's first tasks, or of one task: members of one array."""
+def limit_of(text: str) -> int | None:
+    """How many of the tasks that Slurm lists may run at a time; ``None`` = all.
+
+    >>> limit_of("0-99%5"), limit_of("3"), limit_of("3%0")
+    (5, None, None)
+    """
+    limit = text.partition("%")[2]
+    return (int(limit) or None) if limit.isdecimal() else None
+
+
+def offers_of(
+    template: ev.WorkloadOffered, job: SlurmJob, at_once: int | None
+) -> list[ev.WorkloadOffered]:
+    """The offers of an array's first tasks, or of one task: members of one array.
+
+    ``at_once`` of them may run at a time, which Slurm does not tell of a task that is a job.
+    """
     if job.array_id is None:
         return [template]
-    array, _, limit = f"slurm-{job.array_id}", *job.array_tasks.partition("%")[1:]
-    at_once = int(limit) if limit.isdecimal() and int(limit) else None
+    array = f"slurm-{job.array_id}"
     tasks = [job.task] if job.task is not None else tasks_of(job.array_tasks)
     return [
         replace(

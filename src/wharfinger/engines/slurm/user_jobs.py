@@ -26,9 +26,9 @@ from wharfinger.engines.slurm.user_arrays import (
     handle_of,
     has_task,
     is_array,
+    limit_of,
     offers_of,
     read_handle,
-    tasks_of,
 )
 from wharfinger.errors import InvalidInput, SlurmRefused, WharfingerError
 from wharfinger.model.allocation import Placement
@@ -84,12 +84,14 @@ class UserJobs:
         self._read: dict[int, tuple[tuple[object, ...], ev.WorkloadOffered | None]] = {}
         # What is decided of tasks that wait, whose comments are all one.
         self._texts: dict[str, str] = {}
+        # How many tasks of an array may run at a time, as it told last.
+        self._at_once: dict[int | None, int | None] = {}
         self._refused = False
         self.all_read = False
         self._began = False
-        # The CPUs that jobs state which we have changed, by number.
+        # The CPUs that jobs state which we have changed, by handle: each task has its own.
         self._stated_cpus = {
-            note.user_job_id: note.user_cpus
+            note.handle or f"job {note.user_job_id}": note.user_cpus
             for note in notes.items().values()
             if note.user_job_id is not None
         }
@@ -109,7 +111,10 @@ class UserJobs:
         unread: list[SlurmJob] = []
         listed = list(jobs)
         there = {job.job_id for job in listed} | {job.array_id for job in listed}
-        self._stated_cpus = {n: cpus for n, cpus in self._stated_cpus.items() if n in there}
+        stated = self._stated_cpus.items()
+        self._stated_cpus = {h: cpus for h, cpus in stated if read_handle(h)[0] in there}
+        limits = {j.array_id: limit_of(j.array_tasks) for j in listed if j.array_tasks}
+        self._at_once = {n: most for n, most in (self._at_once | limits).items() if n in there}
         for changed in listed:
             is_waiting = changed.state.upper() == "PENDING" and changed.held
             if not is_waiting or changed.job_id in self.keys or not addressed(changed.comment):
@@ -126,17 +131,26 @@ class UserJobs:
             read[job.job_id] = _statement(job), self._offer_of(job, scripts.get(job.job_id))
         self._read, self._began, self.all_read = read, True, len(unread) <= most
         waiting = {job.job_id: job for job in listed}
-        return {
+        offers = {
             offer.handle: offer
             for number, (_, template) in read.items()
             if template is not None
-            for offer in offers_of(template, waiting[number])
+            for offer in offers_of(
+                template, waiting[number], self._at_once.get(waiting[number].array_id)
+            )
         }
+        self._texts = {handle: text for handle, text in self._texts.items() if handle in offers}
+        return offers
 
     def _as_stated(self, job: SlurmJob) -> SlurmJob:
-        """A job as its user left it, where we have changed it and not yet given it back."""
-        cpus = self._stated_cpus.get(job.job_id, self._stated_cpus.get(job.array_id or 0))
-        return job if cpus is None else structs.replace(job, cpus=cpus, required_nodes=())
+        """A job as its user left it, where we have changed it and not yet given it back.
+
+        What we change gets its nodes with it; of an array that waits we change single tasks.
+        """
+        cpus = self._stated_cpus.get(handle_of(job)) if job.required_nodes else None
+        if cpus is None or is_array(job):
+            return job
+        return structs.replace(job, cpus=cpus, required_nodes=())
 
     def _offer_of(self, job: SlurmJob, text: str | None) -> ev.WorkloadOffered | None:
         try:
@@ -185,8 +199,7 @@ class UserJobs:
                 if (text := texts.get(handle_of(job))) is not None:
                     self._texts.pop(handle_of(job), None)
             else:
-                tasks = {f"job {job.array_id}_{task}" for task in tasks_of(job.array_tasks)}
-                told = [handle for handle in texts if handle in tasks]
+                told = [handle for handle in texts if has_task(job, *read_handle(handle))]
                 self._texts |= {handle: texts[handle] for handle in told}
                 unbegun = (handle for handle in told if handle in waits)
                 text = texts.get(next(unbegun, "")) if job.array_id not in begun else None
@@ -235,23 +248,25 @@ class UserJobs:
         found = {key: job for key, o in asked.items() if (job := _find(held, o.handle)) is not None}
         notes: dict[str, StartNote] = {}
         changes: dict[str, _Change] = {}
-        were_changed = self._stated_cpus.keys() & {job.job_id for job in found.values()}
+        were_changed = set(self._stated_cpus)
         for key, job in found.items():
             notes[key], changes[key] = self._binding(asked[key], job)
         self._notes.put(notes)
-        self._stated_cpus |= {note.user_job_id or 0: note.user_cpus for note in notes.values()}
+        self._stated_cpus |= {note.handle: note.user_cpus for note in notes.values()}
         errors = self._update(changes)
-        for job_id in {found[key].job_id for key in errors} - were_changed:
-            self._stated_cpus.pop(job_id, None)
+        for handle in {asked[key].handle for key in errors} - were_changed:
+            self._stated_cpus.pop(handle, None)
         bound = {key: job for key, job in found.items() if key not in errors}
         if any(map(is_array, bound.values())):  # Its tasks have got numbers of their own by now.
             held = _held(self._client.jobs())
             split = {key: _find(held, asked[key].handle) for key in bound}
             bound = {key: job for key, job in split.items() if job and not is_array(job)}
-        self._notes.put({k: replace(notes[k], job_id=job.job_id) for k, job in bound.items()})
-        for key, job in bound.items():
-            if text := self._texts.pop(asked[key].handle, ""):
+        for key, job in bound.items():  # With its number noted, a later try would not come here.
+            if text := self._texts.get(asked[key].handle):
                 self._say(job, text)
+        self._notes.put({k: replace(notes[k], job_id=job.job_id) for k, job in bound.items()})
+        for key in bound:
+            self._texts.pop(asked[key].handle, None)
         return {
             key: InvalidInput(
                 str(errors[key])
@@ -313,7 +328,7 @@ class UserJobs:
             except SlurmRefused as error:
                 log.warning("job %d can't be left as it was: %s", job.job_id, error)
             else:
-                self._stated_cpus.pop(job.job_id, None)
+                self._stated_cpus.pop(handle_of(job), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,28 @@ def test_what_would_not_be_understood_as_it_is_meant_is_refused(bin_dir: Path, c
     assert len(str(refused.value).splitlines()) == 1
 
 
+def test_what_is_asked_in_many_lines_has_a_time_limit_for_each_few(bin_dir: Path):
+    put(
+        bin_dir,
+        "scontrol",
+        """echo >>"$OUT/calls"
+while read -r verb what number file; do
+    [ "$number" = 3 ] && { echo "Invalid job id" >&2; continue; }
+    echo "$verb $what" >>"$OUT/lines"
+    [ "$file" ] && echo "#!$number" >"$file"
+done
+true
+""",
+    )
+    scripts = client(bin_dir).scripts(range(150))
+    assert scripts == {number: f"#!{number}\n" for number in range(150) if number != 3}
+    assert (bin_dir / "calls").read_text().count("\n") == 3
+    (bin_dir / "lines").unlink()
+    client(bin_dir).update_all({number: {"ReqNodeList": "n1"} for number in range(150)})
+    assert (bin_dir / "calls").read_text().count("\n") == 6
+    assert len((bin_dir / "lines").read_text().splitlines()) == 150
+
+
 def test_sbatch_that_tells_no_id_may_have_submitted(bin_dir: Path):
     put(bin_dir, "sbatch", "echo surprise")
     with pytest.raises(SlurmUnavailable, match="look for the job"):

@@ -91,10 +91,14 @@ def _accept_held_back(trial: EngineTrial, slurm: FakeSlurm, run: object = None) 
 # --- numbers that are given out again -------------------------------------------------------------
 
 
-def test_a_job_that_has_got_our_number_is_not_ended(either: EngineTrial, slurm: FakeSlurm) -> None:
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_job_that_has_got_our_number_is_not_ended(
+    either: EngineTrial, slurm: FakeSlurm, copied: bool
+) -> None:
     number = _accept_held_back(either, slurm)
+    comment = _job(slurm, number).comment if copied else "somebody's"
     slurm.forget(number)
-    assert slurm.foreign("somebody's") == number
+    assert slurm.foreign(comment) == number
     either.perform(act.StopWorkload("k", 0.0))
     either.wait_for_end("k")
     either.take_in(0.5)
@@ -215,6 +219,18 @@ def _wait(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_a_job_of_another_user_with_our_comment_is_not_taken_for_ours(
+    trial: EngineTrial, slurm: FakeSlurm
+) -> None:
+    trial.run_lasting("other")
+    foreign = slurm.foreign(slurm.own()["other"][0].comment.replace(" other", " k"))
+    slurm.lose_answers = 1
+    trial.start("k", trial.programs.exiting("k", 3))
+    trial.expect_status("k", 3)
+    trial.expect_started_once("k")
+    assert (_job(slurm, foreign).state, _job(slurm, foreign).held) == ("PENDING", True)
 
 
 # --- records that are gone ------------------------------------------------------------------------

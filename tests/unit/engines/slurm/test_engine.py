@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fake_slurm import FakeSlurm, node
+from tests.support.fake_slurm import OWN_USER, FakeSlurm, node
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slow import CallOutcome
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings, engine, script
-from wharfinger.errors import EngineFault, InvalidInput
+from wharfinger.errors import EngineFault, InvalidInput, SlurmRefused
 from wharfinger.host.accounts import UserAccount
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run
@@ -170,14 +170,39 @@ def test_jobs_of_others_are_left_alone_and_our_own_strays_are_cancelled(
     trial.run_lasting("k")
     ours = slurm.own()["k"][0].comment
     other = ours.replace(ours.split()[1], "f" * 12)
-    foreign = [slurm.foreign(c) for c in ("", "wharfinger: {}", other, "\x00\n" * 99, "{" * 10**6)]
-    strays = [slurm.foreign(ours), slurm.foreign(ours.replace(" k", " gone"))]
+    gone = ours.replace(" k", " gone")
+    comments = "", "wharfinger: {}", other, "\x00\n" * 99, "{" * 10**6, ours, gone
+    foreign = [slurm.foreign(comment) for comment in comments]
+    strays = [slurm.foreign(comment, user=OWN_USER) for comment in (ours, gone)]
     states = lambda ids: [j.state for j in slurm.jobs_now() if j.job_id in ids]  # noqa: E731
     trial.wait_until(lambda: states(strays) == ["CANCELLED"] * 2, "cancellation of strays")
     trial.expect_no_end("k")
     trial.clean_up()
-    assert states(foreign) == ["PENDING"] * 5
+    assert states(foreign) == ["PENDING"] * len(foreign)
     trial.open()
+
+
+def test_a_stray_that_slurm_does_not_cancel_hides_nothing(
+    trial: EngineTrial, slurm: FakeSlurm, caplog: pytest.LogCaptureFixture
+):
+    trial.run_lasting("k")
+    comment = slurm.own()["k"][0].comment
+
+    def refuse(name: str) -> None:
+        if name == "cancel":
+            raise SlurmRefused("scancel: Access/permission denied")
+
+    stray = slurm.foreign(comment, user=OWN_USER)
+    slurm.before = refuse
+    slurm.calls.clear()
+    slurm.nodes_by_name["n3"] = node("n3")
+    seen = lambda: {s.name for r in trial.reports for s in ev.servers_in(r)}  # noqa: E731
+    trial.wait_until(lambda: "n3" in seen(), "the new server")
+    trial.take_in(0.5)
+    said = [record.getMessage() for record in caplog.records]
+    assert len([line for line in said if f"jobs [{stray}]" in line and "stay" in line]) == 1
+    trial.expect_no_end("k")
+    slurm.before = lambda name: None
 
 
 def test_a_requeued_job_is_evicted_and_never_runs_again(trial: EngineTrial, slurm: FakeSlurm):

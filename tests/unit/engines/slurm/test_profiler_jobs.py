@@ -12,8 +12,8 @@ import pytest
 from tests.support.fake_slurm import FakeSlurm
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
+from wharfinger.engines.slurm.own_comments import profiler_comment
 from wharfinger.engines.slurm.profiler_jobs import ProfilerJobs
-from wharfinger.engines.slurm.script import profiler_comment
 from wharfinger.engines.slurm.start_notes import StartNotes
 from wharfinger.engines.slurm.user_jobs import UserJobs
 from wharfinger.engines.supervised.copying import CopyOrder

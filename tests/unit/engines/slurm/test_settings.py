@@ -1,5 +1,7 @@
 """What an administrator states: each mistake gets one line with value, place and mend."""
 
+import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 
@@ -54,6 +56,13 @@ def test_mistakes_get_one_line(check: Callable[[], object], told: str) -> None:
         check()
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_users_of_jobs_are_told_by_name_and_number() -> None:
+    own = str(os.geteuid())
+    assert SlurmSettings().job_users() == {own, pwd.getpwuid(os.geteuid()).pw_name}
+    assert SlurmSettings(sbatch={"uid": "root"}).job_users() == {"root", "0"}
+    assert SlurmSettings(sbatch={"uid": "no such"}).job_users() == {"no such"}
 
 
 def test_what_is_right_passes() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from wharfinger.engines.slurm.client import scalars, text
 from wharfinger.engines.slurm.client.accounting import (
@@ -46,12 +46,16 @@ log = logging.getLogger(__name__)
 
 MAX_IDS = 1000
 """Job ids in one call; a command line has room for more, a user's patience has not."""
+_MAX_LINES = 64
+"""Commands in one ``scontrol``, which has the same time limit as one alone."""
 _SIGNAL_TIMEOUT_SECONDS = 5.0
 _USAGE_TIMEOUT_SECONDS = 5.0  # It asks every node, and a look waits for it.
 _OPTION = re.compile(r"[a-z][a-z0-9-]*")
 _FIELD = re.compile(r"[A-Za-z]+")
 _UNFIT = re.compile(r"[^!-~]|[\"'\\\\]")
 _SIGNAL = re.compile(r"[A-Z0-9]+")
+
+_Item = TypeVar("_Item")
 
 
 class CommandClient:
@@ -174,10 +178,23 @@ class CommandClient:
         words = {job_id: _assignments(fields) for job_id, fields in changes.items()}
         if unfit := [word for each in words.values() for word in each if _UNFIT.search(word)]:
             raise SlurmRefused(f"scontrol: {unfit[0]!r} can't stand among other updates")
-        self._commands.run_all(
-            "scontrol",
-            [" ".join(("update", f"JobId={self._name(n)}", *each)) for n, each in words.items()],
+        self._by_lines(
+            [" ".join(("update", f"JobId={self._name(n)}", *each)) for n, each in words.items()]
         )
+
+    def _by_lines(self, lines: Sequence[str]) -> None:
+        """Commands of ``scontrol``, by as few processes as its time limit allows.
+
+        What one refuses does not keep the next from being made.
+        """
+        refused: SlurmRefused | None = None
+        for part in _in_parts(lines, _MAX_LINES):
+            try:
+                self._commands.run_all("scontrol", part)
+            except SlurmRefused as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
 
     def _name(self, job_id: int) -> str:
         """How commands call a job: by its number alone the last task of an array is all of it."""
@@ -230,7 +247,7 @@ class CommandClient:
             files = {job_id: Path(folder) / str(job_id) for job_id in job_ids}
             with suppress(SlurmRefused):  # Of one that is gone; the others are there.
                 lines = [f"write batch_script {n} {file}" for n, file in files.items()]
-                self._commands.run_all("scontrol", lines)
+                self._by_lines(lines)
             return {
                 job_id: file.read_bytes().decode("utf-8", "surrogateescape")
                 for job_id, file in files.items()
@@ -271,8 +288,8 @@ def nodes_poll() -> Poll[RawNode, Node]:
     return Poll(decode_nodes, node_of, "name")
 
 
-def _in_parts(job_ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    return (job_ids[at : at + MAX_IDS] for at in range(0, len(job_ids), MAX_IDS))
+def _in_parts(whole: Sequence[_Item], most: int = MAX_IDS) -> Iterator[Sequence[_Item]]:
+    return (whole[at : at + most] for at in range(0, len(whole), most))
 
 
 def _assignments(fields: Mapping[str, str]) -> list[str]:

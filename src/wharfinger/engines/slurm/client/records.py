@@ -238,11 +238,11 @@ def job_of(raw: RawJob) -> SlurmJob | None:
     node_count, cpus = max(1, number(raw.node_count) or 1), max(1, number(raw.cpus) or 1)
     ended = state not in {"PENDING", "RUNNING", "SUSPENDED"}
     code, signal = scalars.exit_status(raw.exit_code) if ended else (None, None)
-    limit = number(raw.time_limit)
+    limit, user_id = number(raw.time_limit), number(raw.user_id)
     return SlurmJob(
         job_id=job_id,
         name=text(raw.name),
-        user=text(raw.user_name) or text(str(number(raw.user_id) or "")),
+        user=text(raw.user_name) or ("" if user_id is None else str(user_id)),
         partition=text(raw.partition),
         state=state,
         state_reason="" if reason == "None" else reason,
