@@ -48,7 +48,7 @@ def jobs(slurm: FakeSlurm, tmp_path: Path, profiles: Path) -> ProfilerJobs:
 
 def _sweep(jobs: ProfilerJobs) -> bool:
     (is_over,) = jobs.sweep_operation.run([None])
-    return is_over
+    return bool(is_over)
 
 
 def _order(slurm: FakeSlurm, user: str) -> CopyOrder:
