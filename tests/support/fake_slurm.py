@@ -303,7 +303,7 @@ class FakeSlurm:
             job = SlurmJob(
                 number,
                 options["job-name"],
-                OWN_USER,
+                options.get("uid") or OWN_USER,
                 options["partition"],
                 "PENDING",
                 "JobHeldUser",

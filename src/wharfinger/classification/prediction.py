@@ -28,7 +28,7 @@ from wharfinger.model.profile import Classification, Curve, Estimate, quantile
 from wharfinger.model.workload import Target, Workload
 
 KEPT = 512
-"""Classifications of which the parts of a target are kept: asked for again while one waits."""
+"""Classifications of which such results are kept: they are asked for again while one waits."""
 START_SECONDS = 0.5
 """Between a decision and the program's first work."""
 
@@ -270,6 +270,18 @@ def slower_over(
             logs, stds = ratios_over(row, cpu_millicpus)
             drop[at], variance[at] = -logs, stds**2
     return drop, variance
+
+
+@by_identity(maxsize=KEPT)
+def slower_by_size(
+    classification: Classification, platforms: tuple[str, ...], cpu_millicpus: tuple[int, ...]
+) -> tuple[Array, Array]:
+    """As ``slower_over``, kept; (P, 1) where one number holds for any size."""
+    if classification.by_allocation:
+        drop, variance = slower_over(classification, platforms, cpu_millicpus)
+    else:
+        drop, variance = (each[:, None] for each in slower(classification, platforms))
+    return frozen(drop), frozen(variance)
 
 
 _SAME = Estimate(1.0, 0.0)

@@ -22,8 +22,10 @@ from wharfinger.cli.up import slurm_settings
 from wharfinger.engines.local.profiler import LocalProfiler
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
+from wharfinger.engines.slurm.client.base import SlurmJob
 from wharfinger.engines.slurm.client.client import CommandClient
-from wharfinger.engines.slurm.settings import check_shared_dir
+from wharfinger.engines.slurm.comments import addressed
+from wharfinger.engines.slurm.settings import check_ours, check_shared_dir
 from wharfinger.engines.slurm.start_notes import IDENTITY
 from wharfinger.engines.supervised.copying import LIMIT_SECONDS
 from wharfinger.engines.supervised.machine import identity_of_directory
@@ -85,6 +87,14 @@ def _local(directory: Path) -> _Place:
     return _Place(LocalProfiler(work / "engine"), work)
 
 
+class _ClientWithoutOffers(CommandClient):
+    """Lists no job that its user offers to a manager, so none is read or written into."""
+
+    def jobs(self) -> Sequence[SlurmJob]:
+        """The others."""
+        return [job for job in super().jobs() if not addressed(job.comment)]
+
+
 def _slurm(directory: Path, settings: SlurmSettings) -> _Place:
     if settings.shared_dir is None:
         raise InvalidInput(
@@ -94,9 +104,11 @@ def _slurm(directory: Path, settings: SlurmSettings) -> _Place:
     # The same for the same results, so that what a killed run has left is cleared away.
     identity = identity_of_directory(directory)
     work = check_shared_dir(settings.shared_dir) / f"measure-{identity}"
-    work.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        work.mkdir(mode=0o700)
+    check_ours(work)
     settings = replace(settings, shared_dir=work)
-    engine = SlurmEngine(CommandClient(), MemoryNotes({IDENTITY: identity}), settings)
+    engine = SlurmEngine(_ClientWithoutOffers(), MemoryNotes({IDENTITY: identity}), settings)
     patience_seconds = LIMIT_SECONDS + settings.pending_seconds
     return _Place(EngineProfiler(engine, patience_seconds), work)
 

@@ -137,12 +137,13 @@ def _clash(handle: str, name: str) -> act.AnnotateWorkload:
 def _start(record: WorkloadRecord) -> act.StartWorkload:
     predicted = record.predicted
     completion = predicted.performance.get(Term.COMPLETION) if predicted is not None else None
+    waited_seconds = record.phase_since - record.submitted_at
     return act.StartWorkload(
         record.key,
         record.workload,
         record.placements,
         record.offer,
-        None if completion is None else completion.high,
+        None if completion is None else max(0.0, completion.high - waited_seconds),
     )
 
 

@@ -744,19 +744,19 @@ class Core:
         avoided: frozenset[int] = frozenset(),
         *,
         in_full: bool = False,
+        may_preempt: bool = True,
     ) -> verdicts.PlacementVerdict:
         """The placement's verdict; a migrated workload goes back rather than nowhere.
 
         Unless ``in_full``, the record of a refusal that ``_hold`` would not log may lack something.
         """
-        request = self._residents.request(record, now)
+        request = self._residents.request(record, now, may_preempt=may_preempt)
         if record.deferral is not None and not in_full:
             request = replace(request, told=frozenset((record.deferral,)))
         view = self._residents.view(record.workload)
         allowed = self.policy.admission.servers(request, record.queue, self.admission_view(now))
         if avoided:  # A refusal without these is not logged.
-            excluded = request.excluded | avoided
-            request = replace(request, excluded=excluded, told=ALL_REASONS)
+            request = replace(request, excluded=request.excluded | avoided, told=ALL_REASONS)
         verdict = place_within(self.policy.placement, request, view, allowed)
         migrated = record.migrations > 0 and not (record.start_failures or avoided)
         if isinstance(verdict, Refuse) and migrated and request.excluded:
@@ -767,7 +767,7 @@ class Core:
     def _place_ahead(
         self, now: float, record: WorkloadRecord, head: BlockedHead, *, in_full: bool = False
     ) -> Place | Refuse:
-        place = partial(self._place, now, record, in_full=in_full)
+        place = partial(self._place, now, record, in_full=in_full, may_preempt=False)
         return self._ahead.placed(now, record, place, head)
 
     def _acquire(

@@ -10,7 +10,7 @@ from wharfinger.core.memory_needs import told_of_memory
 from wharfinger.core.own_decisions import refused
 from wharfinger.core.seams.admission import Servers
 from wharfinger.core.seams.placement import PlacementPolicy
-from wharfinger.core.seams.verdicts import PlacementVerdict
+from wharfinger.core.seams.verdicts import PlacementVerdict, Preempt
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Scale
@@ -21,7 +21,8 @@ def place_within(
 ) -> PlacementVerdict:
     """The placement's verdict on the first of these sets of servers that has a place.
 
-    Where none has one, but another server does, the workload waits for one of its own
+    Where none has one, what is preempted for it is in the first where that makes room; where that
+    is so elsewhere alone, or another server has a place, the workload waits for one of its own
     (``waits-for-quality``); where none at all does, the verdict is the one on all. The record of a
     place tells where memory comes from that no user stated.
     """
@@ -50,14 +51,19 @@ def scale_not_kept(decision: Decision, placement: PlacementPolicy, scale: Scale)
 def _place_within(
     placement: PlacementPolicy, request: Request, view: View, allowed: Sequence[Servers]
 ) -> PlacementVerdict:
+    preempting: Preempt | None = None
     for servers in allowed:
         found = placement.place(request, only(view, servers))
         if isinstance(found, Place):
             return found
+        if preempting is None and isinstance(found, Preempt):
+            preempting = found
+    if preempting is not None:
+        return preempting
     anywhere = placement.place(request, view)
-    if not allowed or not isinstance(anywhere, Place):
+    if not allowed or not isinstance(anywhere, Place | Preempt):
         return anywhere
-    elsewhere = " and ".join(each.server for each in anywhere.placements)
+    elsewhere = " and ".join(each.server for each in anywhere.placements) or "another"
     told = replace(anywhere.decision, predicted=None, candidates=())
     message = f"no server of its queue has room for it; {elsewhere} has, and is for others"
     mend = "an end on a server of its queue, or the end of its slack: then it may take any"

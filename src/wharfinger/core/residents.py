@@ -56,8 +56,9 @@ class ClusterResidents:
         *,
         off_target: OffTarget | None = None,
         load: float | None = None,
+        may_preempt: bool = True,
     ) -> Request:
-        """What a placement is asked about a workload."""
+        """What a placement is asked about a workload; what runs may preempt nothing."""
         memory, allowed = need_of(record.workload, self.state.memory_needs), None
         if record.workload.requires:
             allowed = self._cluster.residency.columns.allowed(record.workload.requires)
@@ -78,6 +79,7 @@ class ClusterResidents:
             lost=record.lost,
             granted=record.granted if record.on_server else (),
             limits=record.limits,
+            may_preempt=may_preempt and not record.on_server,
         )
 
     def _excluded(self, record: WorkloadRecord) -> frozenset[int]:

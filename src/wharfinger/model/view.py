@@ -328,6 +328,7 @@ class Request:
         granted: Of a running workload: what it was given at its start.
         limits: What may be done with it; ``None`` = all that the engine can. The view that a policy
             is given has no more (``seen``).
+        may_preempt: Whether others may be stopped for it: it is the first that waits.
     """
 
     workload: Workload
@@ -348,6 +349,7 @@ class Request:
     lost: tuple[Placement, ...] = ()
     granted: tuple[Placement, ...] = ()
     limits: WorkloadLimits | None = None
+    may_preempt: bool = True
 
     def seen(self, view: View) -> View:
         """The view with what the engine can do with this workload."""

@@ -5,11 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.fake_slurm import FakeSlurm
 from wharfinger.catalog.known_files import SHIPPED
 from wharfinger.catalog.listing import PROGRAMS
 from wharfinger.catalog.quiet import CpuTimes, Disturbance
 from wharfinger.cli import classify_measure
 from wharfinger.cli.main import main
+from wharfinger.engines.slurm import SlurmSettings
+from wharfinger.engines.slurm.client.client import CommandClient
+from wharfinger.engines.supervised.machine import identity_of_directory
 
 
 def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]:
@@ -78,6 +82,32 @@ def test_a_busy_machine_is_refused(
     assert status == 1
     assert "others use 40% of its CPUs' time and 3% is stolen" in err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_work_directory_that_another_user_has_made_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    work = tmp_path / f"measure-{identity_of_directory(out)}"
+    work.symlink_to(elsewhere)
+    slurm = ("--engine", "slurm", "--shared-dir", str(tmp_path))
+    status, _, err = call(capsys, "measure", *slurm, "--out", str(out))
+    assert (status, err) == (2, f"wharfinger: {work}: is no directory; remove it\n")
+
+
+def test_users_offers_are_neither_read_nor_written_into(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    slurm = FakeSlurm(tmp_path)
+    for name in ("site", "partitions", "nodes", "jobs", "scripts", "update"):
+        call = getattr(slurm, name)
+        monkeypatch.setattr(CommandClient, name, lambda _, *given, call=call: call(*given))
+    slurm.hand_in("#!/bin/sh\n", "wharfinger: {target: wrong}")
+    settings = SlurmSettings(shared_dir=tmp_path)
+    with classify_measure._slurm(tmp_path / "out", settings).profiler as profiler:
+        assert [server.name for server in profiler.servers] == ["n1", "n2"]
+    assert not {"script", "update"} & set(slurm.calls)
 
 
 def test_cpu_times_are_the_kernels(tmp_path: Path):

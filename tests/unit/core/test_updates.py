@@ -185,3 +185,6 @@ def test_a_start_says_what_it_is_predicted_to_take_at_most() -> None:
     record.predicted = replace(record.predicted, performance=performance)
     (start,) = of(act.StartWorkload, cluster.tell(synced).actions)
     assert start.at_most_seconds == 65.0
+    record.submitted_at -= 20.0
+    (start,) = of(act.StartWorkload, cluster.tell(synced).actions)
+    assert start.at_most_seconds == 45.0, "it has waited for the rest"

@@ -144,11 +144,12 @@ class SlurmEngine:
                 self._starts, self._jobs, self._calls, self._looks, self._settings, self._tell
             )
             self._jobs.runs.prepare()
-            identity = self._notes.identity(secrets.token_hex(6))
-            self._profiler.open(self._client, identity, secrets.token_hex(4), cluster.partition_of)
             self._listed_at = time.monotonic()
             self._looks.watch()
             first = patiently(self._jobs.look)
+            # From here on the thread of the calls alone asks Slurm.
+            identity = self._notes.identity(secrets.token_hex(6))
+            self._profiler.open(self._client, identity, secrets.token_hex(4), cluster.partition_of)
         except BaseException:
             self._watcher.close()
             self._calls.close()

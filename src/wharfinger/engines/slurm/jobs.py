@@ -15,7 +15,7 @@ from pathlib import Path
 
 from wharfinger.core import events as ev
 from wharfinger.engines.slow import Backoff, Operation, SlowCalls
-from wharfinger.engines.slurm import script
+from wharfinger.engines.slurm import own_comments, script
 from wharfinger.engines.slurm.client.base import JobEnd, Node, SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import RunReading, has_had_node, is_over
 from wharfinger.engines.slurm.opening import UsedCluster
@@ -215,7 +215,7 @@ class SlurmJobs:
         options = script.options_of(
             order.workload,
             order.placements,
-            script.comment_of(self._identity, order.key),
+            own_comments.comment_of(self._identity, order.key),
             partition,
             self._settings,
             home,
@@ -238,7 +238,7 @@ class SlurmJobs:
 
     def _key_of(self, job: SlurmJob) -> str | None:
         """The key of a job of ours; ``None`` = it is not ours. Others may copy a comment."""
-        return script.key_of(self._identity, job.comment) if job.user in self._users else None
+        return own_comments.key_of(self._identity, job.comment) if job.user in self._users else None
 
     def _release(self, keys: Sequence[str]) -> Sequence[bool]:
         """Let each begin; false = Slurm had lost its job before it was ever let go."""
@@ -407,7 +407,7 @@ class SlurmJobs:
             if key not in jobs or not _runs(jobs[key]) or self.runs.has_ended_in_part(key)
         ]
         readings = self._readings((*watched.starting, *over))
-        named = ((script.profiler_name(self._identity, job.comment), job) for job in listed)
+        named = ((own_comments.profiler_name(self._identity, job.comment), job) for job in listed)
         profilers: dict[str, SlurmJob] = {}
         for name, job in named:
             if name is not None:  # Whoever copies its comment has a job of a higher number.

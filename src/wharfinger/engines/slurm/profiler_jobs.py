@@ -4,6 +4,7 @@ Each has a directory there, with its order and later its answer, and is found ag
 which names it. Nothing is noted: what an earlier engine has left is ended and cleared away.
 """
 
+import logging
 import os
 import pwd
 import shutil
@@ -14,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wharfinger.engines.slow import Backoff, Operation
-from wharfinger.engines.slurm import script
+from wharfinger.engines.slurm import own_comments, script
 from wharfinger.engines.slurm.client.base import SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import is_over
-from wharfinger.engines.slurm.settings import SlurmSettings
+from wharfinger.engines.slurm.settings import SlurmSettings, check_ours
 from wharfinger.engines.slurm.user_jobs import find_script, is_users
 from wharfinger.engines.supervised.copying import (
     CopyAnswer,
@@ -28,8 +29,10 @@ from wharfinger.engines.supervised.copying import (
     read_answer,
     read_plain,
 )
-from wharfinger.errors import EngineFault, InvalidInput
+from wharfinger.errors import EngineFault, InvalidInput, WharfingerError
 from wharfinger.model.allocation import Allocation, Placement
+
+log = logging.getLogger(__name__)
 
 _PROFILER_BYTES = 192 << 20
 """What the profiler itself takes beside the copy, where the node has so much left."""
@@ -105,9 +108,11 @@ class ProfilerJobs:
     def _submit(self, name: str, order: CopyOrder, free: Mapping[str, int]) -> int:
         directory = self._directory / name
         order, owner = self._with_script(order)
+        account = _account(owner)
         try:
             self._directory.mkdir(mode=0o711, exist_ok=True)
-            order.write(directory, _account(owner))
+            check_ours(self._directory)
+            order.write(directory, account and (account.pw_uid, account.pw_gid))
         except OSError as error:
             raise EngineFault(f"cannot write to {directory}: {error.strerror}") from error
         held, server = order.plan.allocation, order.plan.server
@@ -117,13 +122,13 @@ class ProfilerJobs:
         options = script.options_of(
             order.workload,
             (Placement(server, allocation),),
-            script.profiler_comment(self._identity, name),
+            own_comments.profiler_comment(self._identity, name),
             self._partition_of((server,)),
             self._settings,
             directory,
         )
         text = script.profiler_script(directory, sys.executable)
-        more = {"time": script.minutes(seconds), **_run_as(owner)}
+        more = {"time": script.minutes(seconds), **_run_as(account)}
         return self._client.submit(text, {**options, **more})
 
     def _with_script(self, order: CopyOrder) -> tuple[CopyOrder, str]:
@@ -135,6 +140,8 @@ class ProfilerJobs:
             return order, ""
         text, owner = find_script(self._client, order.workload)
         own = _own_name()
+        if not owner:
+            raise InvalidInput(f"{order.workload.name}: Slurm does not say whose its script is")
         if owner != own and os.geteuid() != 0:
             raise InvalidInput(
                 f"{order.workload.name}: the script of user {owner} is not run with the rights of "
@@ -144,6 +151,7 @@ class ProfilerJobs:
 
     def _leave(self, asked: Sequence[Collection[str]]) -> Sequence[None]:
         """Let these end by themselves; Slurm is not asked."""
+        self._check_directory()
         for name in (name for names in asked for name in names):
             with suppress(OSError):
                 leave(self._directory / name)
@@ -161,11 +169,25 @@ class ProfilerJobs:
         said = next((line for line in reversed(lines) if line.strip()), "")
         return ProfilerReading(None, "".join(c if c.isprintable() else " " for c in said)[:200])
 
+    def _check_directory(self) -> None:
+        """Raise ``InvalidInput`` where another user has made the directory of all."""
+        with suppress(FileNotFoundError):
+            check_ours(self._directory)
+
     def _listed(self) -> dict[str, SlurmJob]:
-        named = (
-            (script.profiler_name(self._identity, job.comment), job) for job in self._client.jobs()
-        )
-        return {name: job for name, job in named if name is not None}
+        """By name; a comment tells nothing by itself, for every user can write one like ours."""
+        listed: dict[str, SlurmJob] = {}
+        for job in self._client.jobs():
+            name = own_comments.profiler_name(self._identity, job.comment)
+            # Whoever copies a name comes after the job that has it.
+            if name is not None and name not in listed and self._is_ours(name, job):
+                listed[name] = job
+        return listed
+
+    def _is_ours(self, name: str, job: SlurmJob) -> bool:
+        """Whether we have handed it in: it is run by us, or by the user who has its directory."""
+        directory = self._directory / name.removesuffix(_CLEAR)
+        return job.user != "" and job.user in (_own_name(), _owner_of(directory))
 
     def _end(self, asked: Sequence[Collection[str]]) -> Sequence[bool]:
         """End these jobs; true = they are over, and nothing is left of them."""
@@ -174,6 +196,7 @@ class ProfilerJobs:
 
     def _sweep(self, asked: Sequence[None]) -> Sequence[bool]:
         """The same for those of earlier engines."""
+        self._check_directory()
         listed, left = self._listed(), set[str]()
         with suppress(OSError):
             left = {path.name for path in self._directory.iterdir()}
@@ -182,42 +205,60 @@ class ProfilerJobs:
         return [self._clear(earlier, listed)] * len(asked)
 
     def _clear(self, names: Iterable[str], listed: Mapping[str, SlurmJob]) -> bool:
-        over = True
-        live = []
-        for name in names:
+        fit = list(filter(own_comments.is_file_name, names))
+        live = [name for name in fit if name in listed and _lives(listed[name])]
+        if live:  # First of all: whatever fails after it, no copy runs on.
+            self._client.cancel([listed[name].job_id for name in live])
+        self._check_directory()
+        over = not live
+        for name in fit:
             job, clearing = listed.get(name), listed.get(f"{name}{_CLEAR}")
             directory = self._directory / name
-            if job is not None and _lives(job):
-                live.append(job.job_id)
+            if name in live:
+                continue
+            if clearing is not None and _lives(clearing):
                 over = False
-            elif clearing is not None and _lives(clearing):
-                over = False
-            elif job is not None and job.nodes and not clearing and place_left(directory):
+            elif not clearing and place_left(directory) and (node := _node_of(job, directory)):
                 # It was killed before it could clear away what it has on its node.
-                self._have_cleared(name, job)
-                over = False
+                if self._have_cleared(name, node):
+                    over = False
             else:
                 shutil.rmtree(directory, ignore_errors=True)
-        if live:
-            self._client.cancel(live)
         with suppress(OSError):
             self._directory.rmdir()  # Others may still be there.
         return over
 
-    def _have_cleared(self, name: str, job: SlurmJob) -> None:
+    def _have_cleared(self, name: str, node: str) -> bool:
+        """Hand in a job that clears away; false = it is refused, and the next engine tries again.
+
+        Raises what may succeed later.
+        """
+        try:
+            self._submit_clearing(name, node)
+        except WharfingerError as error:
+            if error.retryable:
+                raise
+            log.warning("%s: what its profiling left stays on its node: %s", name, error)
+            return False
+        return True
+
+    def _submit_clearing(self, name: str, node: str) -> None:
         directory = self._directory / name
+        if not (owner := _owner_of(directory)):
+            raise InvalidInput(f"{directory}: its user is not known on this host; remove it")
         options = {
             **self._settings.sbatch,
             "job-name": "wharfinger-clear",
-            "comment": script.profiler_comment(self._identity, f"{name}{_CLEAR}"),
-            "partition": self._partition_of(job.nodes[:1]),
-            "nodelist": job.nodes[0],
+            "comment": own_comments.profiler_comment(self._identity, f"{name}{_CLEAR}"),
+            "partition": self._partition_of((node,)),
+            "nodelist": node,
             "cpus-per-task": "1",
             "mem": f"{_PROFILER_BYTES >> 20}M",
             "output": str(directory / script.LOG_FILE),
             "chdir": "/",
             **_CLEAR_OPTIONS,
-            **_run_as(job.user),
+            # Never we for a user: it removes what the user's directory names.
+            **_run_as(_account(owner)),
         }
         text = script.profiler_script(directory, sys.executable, "--clear")
         self._client.release([self._client.submit(text, options)])
@@ -227,19 +268,43 @@ def _own_name() -> str:
     return pwd.getpwuid(os.geteuid()).pw_name
 
 
-def _run_as(owner: str) -> dict[str, str]:
-    """Options for a job that is to be run by its user, who sees nothing of our environment."""
-    return {"uid": owner, "export": "NONE"} if owner not in {"", _own_name()} else {}
+def _node_of(job: SlurmJob | None, directory: Path) -> str:
+    """Where a job ran, which Slurm may have forgotten; empty = that is not known.
+
+    Its user may have written anything into the directory.
+    """
+    if job is not None:
+        return next(iter(job.nodes), "")
+    node = CopyOrder.server_of(directory)
+    return node if own_comments.is_file_name(node) else ""
 
 
-def _account(owner: str) -> tuple[int, int] | None:
-    if not _run_as(owner):
+def _owner_of(directory: Path) -> str:
+    """Whose it is, who can't give it away; empty = it is not there, or nobody's that is known."""
+    try:
+        return pwd.getpwuid(directory.lstat().st_uid).pw_name
+    except (OSError, KeyError):
+        return ""
+
+
+def _run_as(account: pwd.struct_passwd | None) -> dict[str, str]:
+    """Options for a job that is to be run by its user, who sees nothing of our environment.
+
+    Without a group it would have ours; its further groups are those that Slurm finds for the user.
+    """
+    if account is None:
+        return {}
+    return {"uid": account.pw_name, "gid": str(account.pw_gid), "export": "NONE"}
+
+
+def _account(owner: str) -> pwd.struct_passwd | None:
+    """Of a user who is not we, or ``None``; raises ``InvalidInput``."""
+    if owner in {"", _own_name()}:
         return None
     try:
-        account = pwd.getpwnam(owner)
+        return pwd.getpwnam(owner)
     except KeyError:
         raise InvalidInput(f"user {owner} is not known on this host") from None
-    return account.pw_uid, account.pw_gid
 
 
 def _lives(job: SlurmJob) -> bool:

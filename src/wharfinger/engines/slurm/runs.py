@@ -18,7 +18,7 @@ from pathlib import Path
 from wharfinger.engines.slurm import script
 from wharfinger.engines.slurm.ends import RunReading
 from wharfinger.engines.slurm.parts import merged
-from wharfinger.engines.slurm.settings import SlurmSettings
+from wharfinger.engines.slurm.settings import SlurmSettings, check_ours
 from wharfinger.engines.slurm.start_notes import StartNotes
 from wharfinger.engines.supervised.records import not_alive_grace_seconds
 from wharfinger.errors import EngineFault, InvalidInput, NotFound, OutOfSpace
@@ -178,7 +178,7 @@ class RunDirectories:
         try:
             with suppress(FileExistsError):
                 self._runs.mkdir(mode=0o700)
-            _check_ours(self._runs)
+            check_ours(self._runs)
             _ = self.supervisor
         except OSError as error:
             raise EngineFault(
@@ -289,20 +289,6 @@ def _said(directory: Path) -> str:
         said = (read_text(opened, script.LOG_FILE) or "").strip().split("\n")[-1]
         return "".join(c if c.isprintable() else " " for c in said)[:200]
     return ""
-
-
-def _check_ours(directory: Path) -> None:
-    """Raise ``InvalidInput`` for what others may change: what lies there is run as we are."""
-    status = directory.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise InvalidInput(f"{directory}: is no directory; remove it")
-    if status.st_uid != os.geteuid():
-        raise InvalidInput(
-            f"{directory}: belongs to user {status.st_uid}, not to this one; remove it, or name "
-            "another --shared-dir"
-        )
-    if status.st_mode & 0o022:
-        raise InvalidInput(f"{directory}: others may write there; see what is in it: chmod 700")
 
 
 def _is_program(path: Path, program: bytes) -> bool:

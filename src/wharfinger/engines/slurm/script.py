@@ -26,7 +26,6 @@ LOG_FILE = "slurm.log"
 NOT_SHARED = 75
 """Exit status of a script on a node that does not see the run directory."""
 
-_COMMENT = re.compile(r"wharfinger-(run|profile) ([0-9a-f]{12}) (\S{1,300})")
 _MEBIBYTE = 1 << 20
 _NAME = re.compile(r"[^A-Za-z0-9._-]")
 _KILL = 'kill -"$1" "$pid"'
@@ -36,45 +35,6 @@ _OF_ALL_NODES = (
 )
 _ENDING_SECONDS = 60.0
 """Beyond its time limit and grace, until Slurm ends a job whose supervisor did not."""
-
-
-def comment_of(identity: str, key: str) -> str:
-    """A job's comment, by which it is found again.
-
-    >>> comment_of("0123456789ab", "k.1")
-    'wharfinger-run 0123456789ab k.1'
-    """
-    return f"wharfinger-run {identity} {key}"
-
-
-def key_of(identity: str, comment: str) -> str | None:
-    """The key of a job of ours by its comment; ``None`` = it is not ours.
-
-    >>> key_of("0123456789ab", "wharfinger-run 0123456789ab k.1")
-    'k.1'
-    >>> key_of("0123456789ab", "wharfinger: {}")
-    """
-    return _named(identity, comment, "run")
-
-
-def profiler_comment(identity: str, name: str) -> str:
-    """The comment of a job that profiles; it is no start.
-
-    >>> profiler_name("0123456789ab", profiler_comment("0123456789ab", "k.0"))
-    'k.0'
-    >>> key_of("0123456789ab", profiler_comment("0123456789ab", "k.0"))
-    """
-    return f"wharfinger-profile {identity} {name}"
-
-
-def profiler_name(identity: str, comment: str) -> str | None:
-    """The name of a job of ours that profiles, by its comment; ``None`` = it is none."""
-    return _named(identity, comment, "profile")
-
-
-def _named(identity: str, comment: str, kind: str) -> str | None:
-    match = _COMMENT.fullmatch(comment.strip())
-    return match[3] if match and match.group(1, 2) == (kind, identity) else None
 
 
 def profiler_script(directory: Path, python: str, *words: str) -> str:

@@ -3,6 +3,7 @@
 import os
 import pwd
 import re
+import stat
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -159,3 +160,17 @@ def check_shared_dir(directory: Path) -> Path:
     if not os.access(directory, os.W_OK | os.X_OK):
         raise InvalidInput(f"{place}: this user may not write there; name another directory")
     return directory
+
+
+def check_ours(directory: Path) -> None:
+    """Raise ``InvalidInput`` for what others may change: we take what lies there as ours."""
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise InvalidInput(f"{directory}: is no directory; remove it")
+    if status.st_uid != os.geteuid():
+        raise InvalidInput(
+            f"{directory}: belongs to user {status.st_uid}, not to this one; remove it, or name "
+            "another --shared-dir"
+        )
+    if status.st_mode & 0o022:
+        raise InvalidInput(f"{directory}: others may write there; see what is in it: chmod 700")

@@ -6,7 +6,9 @@ order and starts the profiler there, which takes it away, runs the plan and writ
 
 import math
 import os
+import shutil
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +26,7 @@ from wharfinger.model.workload import ProfileMode, Workload
 LIMIT_SECONDS = 90.0
 """For all that is not measuring: copies set up and cleared away, a device's maximum measured."""
 _MAX_BYTES = 1 << 22
-_ORDER, _ANSWER, _PLACE, _LEFT = "order", "answer", "place", "left"
+_ORDER, _SERVER, _ANSWER, _PLACE, _LEFT = "order", "server", "answer", "place", "left"
 
 CopyAnswer = ev.ProfilingFinished | ev.ProfilingFailed
 
@@ -75,15 +77,18 @@ class CopyOrder:
     script: str = ""
 
     def write(self, directory: Path, account: tuple[int, int] | None = None) -> None:
-        """Make the directory with the order in it, which may hold secrets.
+        """Make the directory anew with the order in it, which may hold secrets.
 
-        It is ours alone, or the account's (of a user and a group) who alone is to run it.
+        It is ours alone, or the account's (of a user and a group) who alone is to run it: what an
+        earlier try has given to a user is removed, and never written into.
         """
-        directory.mkdir(mode=0o700, exist_ok=True)
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(mode=0o700)
+        write_whole(directory / _SERVER, self.plan.server.encode())
         write_whole(directory / _ORDER, msgspec.json.encode(self))
         if account is not None:
-            os.chown(directory / _ORDER, *account)
-            os.chown(directory, *account)
+            os.chown(directory / _ORDER, *account, follow_symlinks=False)
+            os.chown(directory, *account, follow_symlinks=False)
 
     @classmethod
     def take(cls, directory: Path) -> "CopyOrder":
@@ -92,6 +97,14 @@ class CopyOrder:
         text = path.read_bytes()
         path.unlink()
         return msgspec.json.decode(text, type=cls)
+
+    @staticmethod
+    def server_of(directory: Path) -> str:
+        """Where an order was to be run, also after it was taken; empty = that is not known."""
+        try:
+            return read_plain(directory / _SERVER).decode(errors="replace")
+        except OSError:
+            return ""
 
 
 def write_answer(directory: Path, answer: CopyAnswer) -> None:
@@ -111,8 +124,13 @@ def read_answer(directory: Path) -> CopyAnswer | None:
 
 
 def leave(directory: Path) -> None:
-    """Tell the profiler that nobody waits for its answer any more."""
-    (directory / _LEFT).touch()
+    """Tell the profiler that nobody waits for its answer any more.
+
+    The directory may be another user's: no link in it is followed, and nothing in it is changed.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with suppress(FileExistsError):
+        os.close(os.open(directory / _LEFT, flags, 0o600))
 
 
 def is_left(directory: Path) -> bool:

@@ -6,7 +6,7 @@ mostly no server would do: of 4,096 such questions in ``paragon-ec2-high`` 3,900
 
 from dataclasses import replace
 
-from wharfinger.classification.prediction import parts_of
+from wharfinger.classification.prediction import KEPT, parts_of, slower_by_size
 from wharfinger.core.seams.contention import Assessment
 from wharfinger.model.decisions import Term
 from wharfinger.model.memo import by_identity
@@ -14,9 +14,7 @@ from wharfinger.model.profile import Curve, Estimate
 from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.sizing import (
     DEFAULT,
-    KEPT,
     SizingSettings,
-    by_platform,
     prediction_beside,
     sizes,
 )
@@ -47,7 +45,7 @@ def may_pay(
     if len(parts) != 1 or parts[0].term is not Term.RATE or not grid.size:
         return True
     (part,), among = parts, tuple(grid.tolist())
-    least, _ = by_platform(known, tuple(view.platforms), among)
+    least, _ = slower_by_size(known, tuple(view.platforms), among)
     drop = float(least.min()) + min(0.0, float(contention.suffered.mean.min())) - ROUNDING
     confidence, target = settings.confidence, request.workload.target
     for most in _most(part.curve, among):

@@ -297,7 +297,7 @@ class Quasar(ByReservation):
         request, view, sizing = options.request, options.view, options.sizing
         if ranked.size and (sizing is None or sizing.reached[ranked[0]]):
             return None
-        lent = without_best_effort(request, view) if request.pays is None else None
+        lent = without_best_effort(request, view) if request.may_preempt else None
         if lent is None:
             return None
         wider = self._look(request, lent, self._contention(request, lent))

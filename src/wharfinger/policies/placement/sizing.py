@@ -21,13 +21,12 @@ from wharfinger.classification.prediction import (
     performance_with,
     reached_probability,
     slower,
-    slower_over,
+    slower_by_size,
     worse_by,
 )
 from wharfinger.core.seams.contention import Array, Assessment, LogEstimates
 from wharfinger.model.arrays import frozen, normal_below
 from wharfinger.model.decisions import Prediction
-from wharfinger.model.memo import by_identity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import Capabilities, Request, Resize, View
@@ -82,8 +81,6 @@ LEAST_STD = 0.02
 """Of the logarithm of a predicted performance."""
 LEAST_GIVEN = 0.5
 """Of what would do without doubt: less is not given where no server is sure to keep a target."""
-KEPT = 512
-"""Classifications of which it is kept what platforms do: asked again and again while one waits."""
 LEAST_KEPT = 1e-9
 """Of a target, with any tolerance."""
 
@@ -387,7 +384,9 @@ class _ByPlatform:
     def of(
         cls, classification: Classification, view: View, sizes: NDArray[np.int64]
     ) -> "_ByPlatform":
-        drop, variance = by_platform(classification, tuple(view.platforms), tuple(sizes.tolist()))
+        drop, variance = slower_by_size(
+            classification, tuple(view.platforms), tuple(sizes.tolist())
+        )
         return cls(sizes, view.platform, drop, variance)
 
     def first_enough(self, curve: SizeCurve, suffered: LogEstimates, z: float) -> NDArray[np.int64]:
@@ -422,21 +421,6 @@ class _ByPlatform:
             at = np.minimum(np.searchsorted(self.sizes, chosen), self.drop.shape[1] - 1)
             drop, variance = self.drop[self.platform, at], self.variance[self.platform, at]
         return LogEstimates(suffered.mean + drop, suffered.variance + variance)
-
-
-@by_identity(maxsize=KEPT)
-def by_platform(
-    classification: Classification, platforms: tuple[str, ...], sizes: tuple[int, ...]
-) -> tuple[Array, Array]:
-    """What each platform takes off the logarithm of performance, by size, and its variance.
-
-    (P, G), or (P, 1) where one number holds for any size.
-    """
-    if classification.by_allocation:
-        drop, variance = slower_over(classification, platforms, sizes)
-    else:
-        drop, variance = (each[:, None] for each in slower(classification, platforms))
-    return frozen(drop), frozen(variance)
 
 
 def _enough(

@@ -7,10 +7,9 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from wharfinger.engines.slurm.own_comments import comment_of, key_of
 from wharfinger.engines.slurm.script import (
     NOT_SHARED,
-    comment_of,
-    key_of,
     options_of,
     plain_script,
     supervised_script,
