@@ -1,6 +1,6 @@
 """Kills of the manager, beside troubles of Slurm, lose nothing and double nothing.
 
-The ordinary tier makes 4 rounds, ``--long`` 50. In each, users hand in work until 20 workloads are
+The ordinary tier makes 4 rounds, ``--long`` 20. In each, users hand in work until 20 workloads are
 in flight; then one of these begins, each of them once in three rounds: the controller is stopped
 and started again, a node's daemon is killed, munge stands still. Meanwhile the manager is killed,
 and started again before the trouble is over.
@@ -79,7 +79,7 @@ def _accounted(cluster: SlurmCluster) -> dict[str, list[int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rounds", [4, pytest.param(50, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(20, marks=pytest.mark.long)])
 def test_kills_lose_nothing_and_double_nothing(
     manager: LiveManager, cluster: SlurmCluster, tmp_path: Path, rounds: int
 ):
