@@ -471,28 +471,5 @@ def _sample(key: str, pace: float | None) -> Sample:
     return Sample(key, readings)
 
 
-class AnySpreadHistory(AnyHistory):
-    """The same under policies that put workloads on several servers, and change on which."""
-
-    @initialize(policy=st.sampled_from(SPREADING), able=ABLE)
-    def begin(self, policy: str, able: Capabilities) -> None:
-        self.cluster = WatchedCluster(
-            policy, keep_ended=5, able=replace(able, max_servers_per_workload=3)
-        )
-        self.acknowledged: set[str] = set()
-        self.deleted: set[str] = set()
-        self.expiring: set[str] = set()
-        self._begin_amid_things(profiled=False)
-
-    @rule(pace=st.sampled_from([0.1, 0.3, 0.6, 0.8, 1.5]))
-    def a_while_goes_by(self, pace: float) -> None:
-        """Long enough that what is off its target, or loaded, is seen to."""
-        self.all_goes_well()
-        for name in "abc":
-            self.measured(name, [pace], 4)
-
-
 AnyHistory.TestCase.settings = settings(stateful_step_count=60)
-AnySpreadHistory.TestCase.settings = settings(stateful_step_count=40)
 test_any_history = AnyHistory.TestCase
-test_any_spread_history = AnySpreadHistory.TestCase
