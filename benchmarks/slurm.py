@@ -163,6 +163,12 @@ def running(
         live.kill()
 
 
+def use_of(pid: int, seconds: float) -> dict[str, Any]:
+    """The manager's share of a CPU for so long, and its peak of memory."""
+    share = percent({"manager": pid}, seconds)
+    return {**share, "peak_megabytes": round(peak_bytes(pid) / 1e6, 1)}
+
+
 def beside(version: str, node_count: int, job_count: int, seconds: float) -> dict[str, Any]:
     """CPU share and memory of a manager of whose jobs none are its own."""
     with tempfile.TemporaryDirectory() as place:
@@ -170,14 +176,8 @@ def beside(version: str, node_count: int, job_count: int, seconds: float) -> dic
         with running(Path(place), commands=f"{folder}:/usr/bin:/bin") as live:
             assert live.process is not None
             pid = live.process.pid
-            share = percent({"manager": pid}, seconds)
-            return {
-                "manager_beside": version,
-                "nodes": node_count,
-                "jobs": job_count,
-                **share,
-                "peak_megabytes": round(peak_bytes(pid) / 1e6, 1),
-            }
+            scale = {"manager_beside": version, "nodes": node_count, "jobs": job_count}
+            return {**scale, **use_of(pid, seconds)}
 
 
 # --- held jobs on a real cluster ---------------------------------------------------------------
@@ -298,14 +298,8 @@ def own(count: int, seconds: float) -> dict[str, Any]:
             live.wait_for(lambda found: all(w["phase"] == "running" for w in found.values()), 600)
             spent, took = cpu_seconds(pid) - before, time.monotonic() - began
             time.sleep(SETTLED_SECONDS)
-            share = percent({"manager": pid}, seconds)
-            return {
-                "own": count,
-                "until_all_run_seconds": took,
-                "manager_cpu_seconds": spent,
-                **share,
-                "peak_megabytes": round(peak_bytes(pid) / 1e6, 1),
-            }
+            begun = {"until_all_run_seconds": took, "manager_cpu_seconds": spent}
+            return {"own": count, **begun, **use_of(pid, seconds)}
 
 
 def main() -> None:

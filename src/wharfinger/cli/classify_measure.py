@@ -53,9 +53,9 @@ def run(arguments: argparse.Namespace) -> int:
     # Of a cluster it is its nodes that have to be quiet.
     idle = _quiet(anyway=arguments.busy) if settings is None else Disturbance(0.0, 0.0)
     directory = Path(arguments.out).absolute() if arguments.out else site_directory()
-    if arguments.anew:
-        campaign.forget(directory)
     place = _local(directory) if settings is None else _slurm(directory, settings)
+    if arguments.anew:  # Nothing is forgotten for what is refused.
+        campaign.forget(directory)
     outcome = _measure(arguments, programs, place, directory, idle)
     document = _document(outcome, directory)
     show(document, arguments.output, lambda: _text(document))

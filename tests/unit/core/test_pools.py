@@ -47,7 +47,7 @@ def decision(*, accepted: bool) -> Decision:
         ((FULL, FULL, FULL), Refuse, ReasonCode.NO_ROOM),
     ],
 )
-def test_nobody_is_stopped_on_servers_of_other_queues(servers, kind, where) -> None:
+def test_no_workload_is_stopped_on_servers_of_other_queues(servers, kind, where) -> None:
     table = ServerTable()
     for row in range(len(servers)):
         table.put(server(f"s{row}", 4))

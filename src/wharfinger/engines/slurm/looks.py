@@ -47,7 +47,7 @@ class LookTiming:
         self._taken_at = -inf
 
     def watch(self) -> None:
-        """Say anew what is to be watched."""
+        """Update what is to be watched."""
         live = [s for s in self._starts.values() if s.live and s.accepted]
         starting = tuple(s.key for s in live if s.started is None)
         running = tuple(s.key for s in live if s.started is not None)

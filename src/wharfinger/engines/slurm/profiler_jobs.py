@@ -280,7 +280,7 @@ def _node_of(job: SlurmJob | None, directory: Path) -> str:
 
 
 def _owner_of(directory: Path) -> str:
-    """Whose it is, who can't give it away; empty = it is not there, or nobody's that is known."""
+    """Its user, by the file system; empty = it is not there, or that user is not known here."""
     try:
         return pwd.getpwuid(directory.lstat().st_uid).pw_name
     except (OSError, KeyError):
@@ -298,7 +298,7 @@ def _run_as(account: pwd.struct_passwd | None) -> dict[str, str]:
 
 
 def _account(owner: str) -> pwd.struct_passwd | None:
-    """Of a user who is not we, or ``None``; raises ``InvalidInput``."""
+    """Of another user than our own, or ``None``; raises ``InvalidInput``."""
     if owner in {"", _own_name()}:
         return None
     try:

@@ -150,7 +150,7 @@ class RunDirectories:
 
     @cached_property
     def supervisor(self) -> Path:
-        """The supervisor, where nobody else can write, under a name that tells versions apart."""
+        """The supervisor, where no other user can write, under a name that tells versions apart."""
         if self._runs is None:
             raise EngineFault("there is no shared directory")
         program = supervisor_path().read_bytes()

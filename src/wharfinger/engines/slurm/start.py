@@ -275,7 +275,7 @@ class SlurmStart:
         if reading.part_failed and not (self.rest_stopped or self.stop_asked):
             self.rest_stopped = True
             return NextStep.STOP_REST
-        # Its script was on a node that was lost: nobody is left to end the job.
+        # Its script was on a node that was lost: nothing is left that would end the job.
         self.lingering_seconds += seconds if reading.record.exit is not None else 0.0
         return NextStep.CANCEL if self.lingering_seconds > MAX_LINGERING_SECONDS else None
 

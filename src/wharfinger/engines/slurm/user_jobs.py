@@ -223,29 +223,26 @@ class UserJobs:
 
         ``InvalidInput``: it is not held any more, or Slurm does not let us change it.
         """
-        notes = {order.key: self._notes.get(order.key) for order in orders}
-        anew = {o.key: o for o in orders if (note := notes[o.key]) is None or note.job_id is None}
-        refused = self._bind(anew) if anew else {}
-        results: list[int | WharfingerError] = []
+        results: dict[str, int | WharfingerError] = {}
         for order in orders:
-            if (error := refused.get(order.key)) is not None:
-                results.append(error)
-                continue
             note = self._notes.get(order.key)
-            if note is None or note.job_id is None:
-                raise AssertionError(f"{order.handle} is bound and has no number")
-            self.keys[note.job_id] = order.key
-            self._release(order.key)
-            results.append(note.job_id)
-        return results
+            if note is not None and note.job_id is not None:
+                results[order.key] = note.job_id
+        if unbound := {order.key: order for order in orders if order.key not in results}:
+            results |= self._bind(unbound)
+        for key, result in results.items():
+            if isinstance(result, int):
+                self.keys[result] = key
+                self._release(key)
+        return [results[order.key] for order in orders]
 
-    def _bind(self, asked: Mapping[str, LetGoOrder]) -> dict[str, InvalidInput]:
+    def _bind(self, asked: Mapping[str, LetGoOrder]) -> Mapping[str, int | WharfingerError]:
         """Place held jobs; what their users state is noted before they are changed.
 
-        Returns why some are not, by the keys of their starts.
+        Their numbers, or why they are not placed, by the keys of their starts.
         """
-        held = _held(self._client.jobs())
-        found = {key: job for key, o in asked.items() if (job := _find(held, o.handle)) is not None}
+        find = _finder(self._client.jobs())
+        found = {key: job for key, o in asked.items() if (job := find(o.handle)) is not None}
         notes: dict[str, StartNote] = {}
         changes: dict[str, _Change] = {}
         were_changed = set(self._stated_cpus)
@@ -258,8 +255,8 @@ class UserJobs:
             self._stated_cpus.pop(handle, None)
         bound = {key: job for key, job in found.items() if key not in errors}
         if any(map(is_array, bound.values())):  # Its tasks have got numbers of their own by now.
-            held = _held(self._client.jobs())
-            split = {key: _find(held, asked[key].handle) for key in bound}
+            find = _finder(self._client.jobs())
+            split = {key: find(asked[key].handle) for key in bound}
             bound = {key: job for key, job in split.items() if job and not is_array(job)}
         for key, job in bound.items():  # With its number noted, a later try would not come here.
             if text := self._texts.get(asked[key].handle):
@@ -267,7 +264,7 @@ class UserJobs:
         self._notes.put({k: replace(notes[k], job_id=job.job_id) for k, job in bound.items()})
         for key in bound:
             self._texts.pop(asked[key].handle, None)
-        return {
+        refused = {
             key: InvalidInput(
                 str(errors[key])
                 if key in errors
@@ -276,6 +273,7 @@ class UserJobs:
             for key, order in asked.items()
             if key not in bound
         }
+        return refused | {key: job.job_id for key, job in bound.items()}
 
     def _binding(self, order: LetGoOrder, job: SlurmJob) -> tuple[StartNote, "_Change"]:
         """What is noted of a job that is placed, and what is changed of it."""
@@ -340,20 +338,19 @@ class _Change:
     fields: Mapping[str, str]
 
 
-def _held(jobs: Sequence[SlurmJob]) -> list[SlurmJob]:
-    return [job for job in jobs if job.held and job.state == "PENDING"]
+def _finder(jobs: Sequence[SlurmJob]) -> Callable[[str], SlurmJob | None]:
+    """Finds the held job of a handle, or the array that its task waits in."""
+    held = [job for job in jobs if job.held and job.state == "PENDING"]
+    single = {handle_of(job): job for job in held if not is_array(job)}
+    arrays = {job.array_id: job for job in held if is_array(job)}
 
+    def find(handle: str) -> SlurmJob | None:
+        number, task = read_handle(handle)
+        array = arrays.get(number)
+        waits = array is not None and has_task(array, number, task)
+        return single.get(handle) or (array if waits else None)
 
-def _find(held: Sequence[SlurmJob], handle: str) -> SlurmJob | None:
-    """The job of a handle, or the array that its task waits in."""
-    number, task = read_handle(handle)
-    array = None
-    for job in held:
-        if handle_of(job) == handle and not is_array(job):
-            return job
-        if has_task(job, number, task):
-            array = job
-    return array
+    return find
 
 
 def is_users(workload: Workload) -> bool:

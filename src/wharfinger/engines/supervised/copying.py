@@ -77,7 +77,7 @@ class CopyOrder:
     script: str = ""
 
     def write(self, directory: Path, account: tuple[int, int] | None = None) -> None:
-        """Make the directory anew with the order in it, which may hold secrets.
+        """Replace the directory by one with the order in it, which may hold secrets.
 
         It is ours alone, or the account's (of a user and a group) who alone is to run it: what an
         earlier try has given to a user is removed, and never written into.
@@ -124,7 +124,7 @@ def read_answer(directory: Path) -> CopyAnswer | None:
 
 
 def leave(directory: Path) -> None:
-    """Tell the profiler that nobody waits for its answer any more.
+    """Tell the profiler that its answer is no longer wanted.
 
     The directory may be another user's: no link in it is followed, and nothing in it is changed.
     """
@@ -134,7 +134,7 @@ def leave(directory: Path) -> None:
 
 
 def is_left(directory: Path) -> bool:
-    """Whether nobody waits for the answer, or the directory is gone."""
+    """Whether the answer is no longer wanted, or the directory is gone."""
     return (directory / _LEFT).exists() or not directory.exists()
 
 

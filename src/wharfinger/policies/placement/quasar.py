@@ -253,8 +253,7 @@ class Quasar(ByReservation):
         if shared and request.told >= ALL_REASONS and self._nothing_is_free(request, view):
             return Refuse(Decision(Stage.PLACEMENT, self.name, False, ReasonCode.NO_ROOM, ""))
         contention = self._contention(request, view)
-        outs = scale_out(request.workload, request.classification, view.capabilities)
-        if max(outs) < 2 and not may_pay(request, view, contention, self._sizing(view)):
+        if request.pays is not None and not self._may_pay(request, view, contention):
             return self._pays_not()
         options = self._look(request, view, contention)
         out_of_reach = self._is_out_of_reach(options)
@@ -337,6 +336,10 @@ class Quasar(ByReservation):
     def _confidence_for(self, request: Request) -> float:
         best_effort = request.workload.best_effort
         return self.settings.best_effort_confidence if best_effort else self._confidence
+
+    def _may_pay(self, request: Request, view: View, contention: Assessment) -> bool:
+        outs = scale_out(request.workload, request.classification, view.capabilities)
+        return len(outs) > 1 or may_pay(request, view, contention, self._sizing(view))
 
     def _sizing(self, view: View) -> SizingSettings:
         return self.settings.sizing.on_engine(view.capabilities)

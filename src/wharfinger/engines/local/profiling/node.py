@@ -3,7 +3,7 @@
 ``python -m wharfinger.engines.local.profiling.node DIRECTORY`` takes the order in the directory,
 which both hosts see, runs the plan with a local engine, clears away and writes the answer there;
 with ``--clear`` it only clears away what a profiler that was killed has left here. A termination
-signal ends it, and all of it, without an answer; so does the word that nobody waits for one. See
+signal ends it, and all of it, without an answer; so does the word that no answer is wanted. See
 ``engines.supervised.copying``.
 """
 

@@ -266,7 +266,7 @@ class SlurmClient(Protocol):
     def srun(self) -> tuple[str, Mapping[str, str]]:
         """The path of ``srun``, and what it needs in its environment to find the cluster.
 
-        Raises ``SlurmRefused``: it is not installed. Asks nobody.
+        Raises ``SlurmRefused``: it is not installed. Does not ask Slurm.
         """
 
     def usage(self, job_ids: Sequence[int]) -> Mapping[int, tuple[float, int]]:

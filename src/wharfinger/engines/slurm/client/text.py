@@ -1,7 +1,7 @@
 """The same records out of text, for a Slurm that was built without JSON.
 
 A user's words (a job's name, its comment) may hold any character, and a forged record. So each
-call has separators of its own that nobody could know when they wrote them.
+call has random separators of its own, which no user can know.
 """
 
 import re
