@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.fake_slurm import FakeSlurm
+from wharfinger.catalog import campaign
 from wharfinger.catalog.known_files import SHIPPED
 from wharfinger.catalog.listing import PROGRAMS
 from wharfinger.catalog.quiet import CpuTimes, Disturbance
@@ -33,6 +34,17 @@ def test_the_catalog_is_listed(capsys: pytest.CaptureFixture[str]):
     assert {"group", "kind", "threads", "needs", "missing"} <= rows[0].keys()
     _, out, _ = call(capsys, "measure", "--list", "--only", "gzip,xz")
     assert len(out.splitlines()) == 3
+
+
+def test_rows_are_kept_where_the_command_is_refused(capsys: pytest.CaptureFixture[str], tmp_path):
+    row = tmp_path / campaign._ROWS / "gzip.json"
+    row.parent.mkdir()
+    row.write_text("{}")
+    argv = ["measure", "--only", "gzip", "--anew", "--out", str(tmp_path), "--engine", "slurm"]
+    status, _, err = call(capsys, *argv)
+    assert (status, err.count("\n")) == (2, 1)
+    assert "--shared-dir is missing" in err
+    assert row.exists()
 
 
 def test_known_matrices_are_evaluated(capsys: pytest.CaptureFixture[str]):
