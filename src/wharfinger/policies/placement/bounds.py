@@ -1,7 +1,8 @@
 """Whether a place can be of use at all, before any server is looked at.
 
 A ladder asks where to migrate to whenever a workload that violates its target is measured, and
-mostly no server would do: of 4,096 such questions in ``paragon-ec2-high`` (100 workloads, seed 1) 3,828 are answered here.
+mostly no server would do: of 4,096 such questions in ``paragon-ec2-high`` (100 workloads, seed 1)
+3,828 are answered here.
 """
 
 from dataclasses import replace
