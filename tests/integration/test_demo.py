@@ -74,7 +74,7 @@ def _wait_until_free(state: Path) -> None:
 @pytest.mark.alone
 def test_it_runs_on_a_slurm_cluster_of_its_own(tmp_path: Path) -> None:
     needs_slurm()
-    process = demo(tmp_path, "--engine", "slurm", "--seconds", "20", "-o", "json")
+    process = demo(tmp_path, "--engine", "slurm", "--seconds", "30", "-o", "json")
     output, errors = process.communicate(timeout=400)
     assert process.returncode in (0, 3), errors
     found = json.loads(output)
@@ -82,8 +82,10 @@ def test_it_runs_on_a_slurm_cluster_of_its_own(tmp_path: Path) -> None:
     for run in (found, found["baseline"]):
         assert run["servers"] == 6
         assert len({server for each in run["workloads"] for server in each["servers"]}) >= 3
+        # What waited for all of a run this short, profiled first, has kept nothing of it.
         services = [each for each in run["workloads"] if each["name"] in ("web", "cache")]
-        assert all(each["held_share"] is not None for each in services)
+        assert all((each["held_share"] is None) == (not each["servers"]) for each in services)
+        assert any(each["held_share"] is not None for each in services)
     assert [path.name for path in tmp_path.iterdir()] == found["files"]
     assert processes_with(str(tmp_path)) == []
 
