@@ -1,7 +1,7 @@
 """ARQ tells how likely one waits beyond its slack: what was told, against what came."""
 
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
@@ -27,15 +27,20 @@ pytestmark = pytest.mark.long
 
 
 @cache
-def entries(policy: str) -> tuple[ClassEntry, ...]:
-    """All entries into classes of which something was told."""
-    return tuple(
-        entry
-        for name, workloads in WORKLOADS.items()
-        for seed in SEEDS
-        for entry in watch(REGIMES["moderate"], seed, workloads, name, policy).entries
-        if entry.predicted is not None
-    )
+def watched() -> dict[str, list[ClassEntry]]:
+    """All entries into classes of which something was told, by policy.
+
+    Of a scenario and a seed all policies at once: they learn from one training set.
+    """
+    found: dict[str, list[ClassEntry]] = {policy: [] for policy in POLICIES}
+    for (name, workloads), seed, policy in product(WORKLOADS.items(), SEEDS, POLICIES):
+        entries = watch(REGIMES["moderate"], seed, workloads, name, policy).entries
+        found[policy] += [entry for entry in entries if entry.predicted is not None]
+    return found
+
+
+def entries(policy: str) -> list[ClassEntry]:
+    return watched()[policy]
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -15,7 +15,7 @@ from tests.support.measured_tables import write_tables
 from wharfinger.model.arrays import normal_below
 from wharfinger.simulator.oracle.greedy import GreedyOracle
 from wharfinger.simulator.results.outcome import JobOutcome
-from wharfinger.simulator.run import UNDER, RunSpec, prepare
+from wharfinger.simulator.run import UNDER, RunSpec, prepare_in_turn
 from wharfinger.simulator.scenario.build import scale_to
 from wharfinger.simulator.scenario.scenario_files import load_scenario
 
@@ -80,7 +80,7 @@ def fates(case: Case, policy: str, seed: int) -> Fates:
     spec = RunSpec(case.scenario, own, admission, seed=seed, regime=regime, scale=scale)
     if case.few_on_all:
         spec = replace(spec, scale=1.0, workloads=case.workloads)
-    simulation = prepare(spec)
+    simulation = prepare_in_turn(spec)
     outcome = simulation.run()
     free = [
         (server.cpu_millicpus, server.memory_bytes)

@@ -22,7 +22,7 @@ from wharfinger.experiments.plots import Curve, shares
 from wharfinger.model.arrays import Array
 from wharfinger.policies.admission.arq import LEAST_WAIT, Arq
 from wharfinger.policies.admission.busy_periods import fitted
-from wharfinger.simulator.run import RunSpec, Simulation, draw
+from wharfinger.simulator.run import RunSpec, Simulation, draw_in_turn
 from wharfinger.simulator.scenario.build import scale_to
 from wharfinger.simulator.scenario.scenario_files import load_scenario
 from wharfinger.simulator.scenario.setup import Setup
@@ -174,7 +174,7 @@ def watch(
     """One run of a scenario, scaled to so many workloads at the same load."""
     scale = scale_to(load_scenario(scenario_name), workloads)
     spec = RunSpec(scenario_name, policy, ADMISSION, seed=seed, regime=regime.name, scale=scale)
-    simulation = _Watched(draw(spec), spec)
+    simulation = _Watched(draw_in_turn(spec), spec)
     simulation.run()
     arq, accounts = simulation.arq, simulation.manager.state.accounts
     entries = [

@@ -7,7 +7,7 @@ again after a rest at intensity 0, so that a drift is not taken for interference
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import groupby
@@ -172,25 +172,29 @@ def _visits(plan: RampPlan, samples: Sequence[RampSample]) -> list[_Visit]:
     ]
     alone: tuple[float, ...] = ()
     visits = []
-    for number, (intensity, kept) in enumerate(runs, 1):
+    squares, freedom = 0.0, 0
+    for intensity, kept in runs:
+        # By what was known then: a visit that was judged stays as it was judged.
+        squares += _squares(kept)
+        freedom += max(len(kept) - 1, 0)
         if intensity == 0:
             alone = kept
             visits.append(_Visit(0.0, kept, _Verdict.ALONE))
         else:
-            # By what was known then: a visit that was judged stays as it was judged.
-            noise = _noise(kept for _, kept in runs[:number])
-            visits.append(_judged(plan, intensity, kept, alone, noise))
+            visits.append(_judged(plan, intensity, kept, alone, _noise(squares, freedom)))
     return visits
 
 
-def _noise(visits: Iterable[tuple[float, ...]]) -> float:
+def _squares(kept: tuple[float, ...]) -> float:
+    """Sum of the squared deviations from the mean of a visit."""
+    if len(kept) < 2:
+        return 0.0
+    mean = fmean(kept)
+    return math.fsum((value - mean) ** 2 for value in kept)
+
+
+def _noise(squares: float, freedom: int) -> float:
     """Variance within visits, pooled; scaled by Student's distribution over the normal one."""
-    squares, freedom = 0.0, 0
-    for kept in visits:
-        if len(kept) > 1:
-            mean = fmean(kept)
-            squares += math.fsum((value - mean) ** 2 for value in kept)
-            freedom += len(kept) - 1
     return squares / (freedom - 2) if freedom > 2 else 0.0
 
 

@@ -136,20 +136,13 @@ def run(spec: RunSpec, progress: Progress | None = None) -> Outcome:
 
 
 def run_in_turn(spec: RunSpec) -> Outcome:
-    """As ``run``, as one of several in this process.
+    """As ``run``, as one of several in this process: see ``prepare_in_turn``."""
+    return prepare_in_turn(spec).run()
 
-    What is drawn is kept for the next run that differs in nothing but its policy: it is the same,
-    and so is what policies learn of it. Files that the scenario names must not change meanwhile.
-    """
-    of_any = RunSpec(
-        spec.scenario,
-        seed=spec.seed,
-        regime=spec.regime,
-        servers=spec.servers,
-        workloads=spec.workloads,
-        scale=spec.scale,
-    )
-    return _prepared(_drawn_before(of_any), spec).run()
+
+def prepare_in_turn(spec: RunSpec) -> "Simulation":
+    """As ``prepare``, for one of several runs in this process: see ``draw_in_turn``."""
+    return _prepared(draw_in_turn(spec), spec)
 
 
 def prepare(spec: RunSpec) -> "Simulation":
@@ -161,6 +154,23 @@ def draw(spec: RunSpec) -> Setup:
     """What the run is made of, for its seed; ``InvalidInput`` as from ``run``."""
     scenario = in_regime(load_scenario(spec.scenario), spec.regime)
     return build(scenario, spec.seed, spec.servers, spec.workloads, spec.scale)
+
+
+def draw_in_turn(spec: RunSpec) -> Setup:
+    """As ``draw``, kept for the next run that differs in nothing but its policy.
+
+    It is the same, and so is what policies learn of it. Files that the scenario names must not
+    change meanwhile.
+    """
+    of_any = RunSpec(
+        spec.scenario,
+        seed=spec.seed,
+        regime=spec.regime,
+        servers=spec.servers,
+        workloads=spec.workloads,
+        scale=spec.scale,
+    )
+    return _drawn_before(of_any)
 
 
 _drawn_before = lru_cache(maxsize=1)(draw)

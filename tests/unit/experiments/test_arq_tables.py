@@ -29,7 +29,7 @@ from wharfinger.experiments.arq_tables import (
 from wharfinger.experiments.base import Arguments, Context
 from wharfinger.experiments.workspace import Workspace
 from wharfinger.simulator.results.outcome import Outcome
-from wharfinger.simulator.run import run
+from wharfinger.simulator.run import run_in_turn
 from wharfinger.simulator.scenario.scenario_files import load_scenario, read_scenario
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 
@@ -50,7 +50,7 @@ def test_a_small_run_has_every_measure_and_picture(table, tmp_path: Path):
     pytest.importorskip("matplotlib")
     small = replace(table, scenarios=())
     arguments = Arguments(repeats=1, servers=8, workloads=10, regime="moderate")
-    result = small.run(Context(run, arguments, Workspace(tmp_path), processes=1))
+    result = small.run(Context(run_in_turn, arguments, Workspace(tmp_path), processes=1))
     assert len(result.rows) == len(table.policies) * len(table.measures)
     missing = {row.name for row in result.rows if row.measured is None}
     assert all(name.endswith("/sd") for name in missing), missing

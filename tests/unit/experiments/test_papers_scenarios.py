@@ -10,14 +10,14 @@ from wharfinger.experiments.base import Arguments, Context
 from wharfinger.experiments.run_experiments import PAPERS_SCENARIOS, PARAGON_FIGURE2, PUBLISHED
 from wharfinger.experiments.runs import Figure
 from wharfinger.experiments.workspace import Workspace
-from wharfinger.simulator.run import run
+from wharfinger.simulator.run import run_in_turn
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 FEW = Arguments(repeats=2, servers=14, workloads=6, regime="contended")
 
 
 def context(tmp_path: Path, arguments: Arguments = FEW) -> Context:
-    return Context(run, arguments, Workspace(tmp_path), processes=1)
+    return Context(run_in_turn, arguments, Workspace(tmp_path), processes=1)
 
 
 def test_every_regime_is_run_unless_one_is_named():

@@ -15,7 +15,7 @@ from wharfinger.experiments.paragon_figures import (
 from wharfinger.experiments.paragon_table1 import PARAGON_TABLE1, judge, look, misordered
 from wharfinger.experiments.workspace import Workspace
 from wharfinger.model.interference import SharedResource
-from wharfinger.simulator.run import run
+from wharfinger.simulator.run import run_in_turn
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 
@@ -37,7 +37,7 @@ def test_published_is_by_scheduler():
 
 def test_a_small_run_has_every_measure(tmp_path: Path):
     arguments = Arguments(repeats=1, servers=10, workloads=6, regime="moderate")
-    result = PARAGON_FIGURE8.run(Context(run, arguments, Workspace(tmp_path), processes=1))
+    result = PARAGON_FIGURE8.run(Context(run_in_turn, arguments, Workspace(tmp_path), processes=1))
     assert len(result.rows) == len(PARAGON_FIGURE8.policies) * len(PARAGON_FIGURE8.measures)
     assert all(row.measured is not None for row in result.rows)
 

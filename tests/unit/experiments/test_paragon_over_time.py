@@ -26,7 +26,7 @@ from wharfinger.experiments.paragon_short_jobs import PARAGON_SHORT_JOBS
 from wharfinger.experiments.runs import RunExperiment
 from wharfinger.experiments.workspace import Workspace
 from wharfinger.simulator.results.outcome import Outcome
-from wharfinger.simulator.run import RunSpec, run
+from wharfinger.simulator.run import RunSpec, run_in_turn
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 OF_RUNS = (
@@ -42,7 +42,7 @@ OF_RUNS = (
 
 def small(experiment: RunExperiment, tmp_path: Path) -> ExperimentResult:
     arguments = Arguments(repeats=1, servers=8, workloads=4, regime="moderate")
-    return experiment.run(Context(run, arguments, Workspace(tmp_path), processes=1))
+    return experiment.run(Context(run_in_turn, arguments, Workspace(tmp_path), processes=1))
 
 
 @pytest.mark.parametrize("experiment", OF_RUNS, ids=lambda each: each.name)

@@ -29,7 +29,7 @@ from wharfinger.experiments.runs import RunExperiment
 from wharfinger.experiments.workspace import Workspace
 from wharfinger.simulator.policies import ORACLE
 from wharfinger.simulator.results.outcome import Outcome
-from wharfinger.simulator.run import RunSpec, prepare, run
+from wharfinger.simulator.run import RunSpec, prepare, run_in_turn
 
 OF_RUNS = (QUASAR_FIGURE6, QUASAR_FIGURE7, QUASAR_FIGURE8, QUASAR_FIGURE11)
 
@@ -43,7 +43,7 @@ def test_a_small_run_has_every_row_and_picture(experiment: RunExperiment, tmp_pa
         experiment, policies=policies, figures=figures, scenarios=experiment.scenarios[-1:]
     )
     arguments = Arguments(repeats=1, servers=8, workloads=12, regime="moderate")
-    result = smaller.run(Context(run, arguments, Workspace(tmp_path), processes=1))
+    result = smaller.run(Context(run_in_turn, arguments, Workspace(tmp_path), processes=1))
     assert len(result.rows) == len(policies) * len(experiment.measures)
     of_one = {m.key for m in experiment.measures if m.over or "mean" not in m.key}
     missing = {row.name.rpartition("/")[2] for row in result.rows if row.measured is None}
@@ -83,7 +83,7 @@ def test_of_what_is_asked_the_share_in_the_bound_is_shown():
 
 def test_a_run_tells_what_its_services_were_asked_and_answered():
     spec = RunSpec("services", "least-loaded", seed=2, servers=5, workloads=12, series=True)
-    outcome = run(spec)
+    outcome = run_in_turn(spec)
     kept, summed = outcome.series, [f for f in outcome.fates if f.requests > 0]
     assert kept is not None
     assert summed

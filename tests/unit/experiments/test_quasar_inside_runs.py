@@ -34,7 +34,7 @@ from wharfinger.experiments.quasar_phases import QUASAR_MODES, QUASAR_PHASES
 from wharfinger.experiments.workspace import Workspace
 from wharfinger.simulator.policies import ORACLE
 from wharfinger.simulator.results.outcome import Outcome
-from wharfinger.simulator.run import run
+from wharfinger.simulator.run import run_in_turn
 from wharfinger.simulator.truth.physics.regimes import REGIMES, Regime
 
 
@@ -46,7 +46,7 @@ def test_the_account_adds_a_piece_at_a_time(tmp_path: Path):
     shown = (ORACLE, LADDER[-1], BY_THEMSELVES[0], "no-reaction+quasar", "no-reaction+oracle")
     smaller = replace(QUASAR_ACCOUNTING, policies=shown)
     arguments = Arguments(repeats=1, servers=8, workloads=20, regime="moderate")
-    result = smaller.run(Context(run, arguments, Workspace(tmp_path), processes=1))
+    result = smaller.run(Context(run_in_turn, arguments, Workspace(tmp_path), processes=1))
     assert len(result.rows) == len(shown) * len(QUASAR_ACCOUNTING.measures)
     assert all(row.measured is not None for row in result.rows)
     for picture in result.pictures.values():
@@ -128,7 +128,7 @@ def test_a_study_that_simulates_takes_its_size(
     study = GroundTruthStudy("study", "", "", _sized, (), scale=0.1)
     assert {"scale", "workloads"} <= study.takes
     told = Arguments(repeats=1, **arguments)  # type: ignore[arg-type]
-    result = study.run(Context(run, told, Workspace(tmp_path), processes=1))
+    result = study.run(Context(run_in_turn, told, Workspace(tmp_path), processes=1))
     assert tuple(row.measured for row in result.rows) == expected
     assert {"scale", "workloads"} <= QUASAR_OVERHEADS.takes
     assert "scale" not in replace(study, scale=None).takes

@@ -16,7 +16,7 @@ from wharfinger.policies.registry import make_policy
 from wharfinger.simulator.pieces import words_of
 from wharfinger.simulator.policies import ORACLE
 from wharfinger.simulator.results.outcome import Outcome
-from wharfinger.simulator.run import UNDER, RunSpec, run
+from wharfinger.simulator.run import UNDER, RunSpec, run_in_turn
 
 DOCS = Path(__file__).resolve().parents[3] / "docs" / "experiments.md"
 SETTINGS = "quasar[confidence=0.9,classes=4]"
@@ -41,7 +41,7 @@ def result_of(experiment: RunExperiment, folder: Path, **given: int) -> Experime
 def test_the_example_of_the_docs_runs(example: RunExperiment, tmp_path: Path):
     arguments = Arguments(repeats=2, servers=10, workloads=5, regime="moderate")
     example.check(arguments)
-    result = example.run(Context(run, arguments, Workspace(tmp_path), processes=1))
+    result = example.run(Context(run_in_turn, arguments, Workspace(tmp_path), processes=1))
     rows = {row.name: row for row in result.rows}
     row = rows["moderate/paragon-local-low/least-loaded/performance_mean"]
     assert row.published == 0.54

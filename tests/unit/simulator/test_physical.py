@@ -206,7 +206,7 @@ def test_quasar_learns_from_the_training_set_and_places_by_scores():
 
 @pytest.mark.long
 def test_the_oracle_fills_quasars_large_cluster_for_hours():
-    summary = run(RunSpec("quasar-ec2", "oracle", seed=1)).summary
+    summary = run(RunSpec("quasar-ec2", "oracle", seed=1, scale=0.3)).summary
     assert 0.85 <= summary["allocated_cpu_steady_mean"] <= 0.95
     assert 20_000 < summary["makespan_seconds"] < 40_000
 
