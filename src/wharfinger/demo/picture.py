@@ -113,7 +113,7 @@ def _used(axes: "Axes", timeline: Timeline) -> None:
         return [(q - p) / (b - a) for (p, q), (a, b) in zip(pairwise(totals), spans, strict=True)]
 
     layers = [
-        _smooth(per_second([sample.cpu_seconds(names) for sample in samples]))
+        _smooth(per_second([sum(at) for at in zip(*map(timeline.accrued_cpu, names), strict=True)]))
         for names in (*([name] for name in TARGETED), FILLERS)
     ]
     colors, labels = [*COLORS.values(), BEST_EFFORT_COLOR], [*TARGETED, "best-effort"]

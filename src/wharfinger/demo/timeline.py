@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from wharfinger.catalog.quiet import STAT, CpuTimes
 from wharfinger.errors import Unavailable
 
@@ -100,6 +102,20 @@ class Timeline:
     def utilization(self, names: Sequence[str]) -> float:
         """CPU time of these workloads over all CPU time."""
         return self.samples[-1].cpu_seconds(names) / max(self.cpus * self.seconds, 1e-9)
+
+    def accrued_cpu(self, name: str) -> list[float]:
+        """CPU seconds of a workload by each sample.
+
+        An engine may tell them seldom, as Slurm's accounting does: between two tellings it is taken
+        to have run evenly, since it came onto a server at the earliest.
+        """
+        rows = [sample.workloads[name] for sample in self.samples]
+        seen = [(row["cpu_seconds"], bool(row["servers"])) for row in rows]
+        last = len(seen) - 1
+        told = [at for at in range(last + 1) if at in (0, last) or seen[at] != seen[at - 1]]
+        times = [sample.at_seconds for sample in self.samples]
+        totals = np.interp(times, [times[at] for at in told], [seen[at][0] for at in told])
+        return [float(total) for total in totals]
 
     def machine_utilization(self) -> float | None:
         """Share of CPU time that was used, whatever used it; ``None`` = unknown."""

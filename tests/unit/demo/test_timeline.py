@@ -5,7 +5,7 @@ import sys
 
 from tests.unit.demo.conftest import STATED, needs, row, timeline
 from wharfinger.cli.demo_progress import DemoProgress
-from wharfinger.demo.timeline import Timeline, busy_seconds, decision_of
+from wharfinger.demo.timeline import DemoSample, Timeline, busy_seconds, decision_of
 from wharfinger.demo.verdict import ClientSecond, judge, read_clients
 from wharfinger.demo.workloads import FILLERS, TARGETED
 
@@ -62,6 +62,14 @@ def test_cpu_time_is_of_all_starts_and_what_waits_holds_nothing():
     seen.sample(answers)
     last = seen.samples[-1].workloads["web"]
     assert (last["servers"], last["cpus"], last["cpu_seconds"]) == ([], 0.0, 6.0)
+
+
+def test_cpu_time_that_is_told_seldom_has_accrued_evenly_since_it_came_onto_a_server():
+    told = [("", 0.0), ("", 0.0), ("n1", 0.0), ("n1", 0.0), ("n1", 4.0), ("n1", 4.0), ("n1", 6.0)]
+    rows = [{"web": {"servers": [s] if s else [], "cpu_seconds": cpu}} for s, cpu in told]
+    samples = [DemoSample(float(at), None, row) for at, row in enumerate(rows)]
+    timeline = Timeline("quasar", 0.0, 2.0, {}, samples)
+    assert timeline.accrued_cpu("web") == [0.0, 0.0, 0.0, 2.0, 4.0, 5.0, 6.0]
 
 
 def test_what_clients_saw_is_judged_second_by_second(tmp_path):
