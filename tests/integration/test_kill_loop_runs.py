@@ -35,7 +35,7 @@ from wharfinger.host.processes import kill_orphans
 from wharfinger.policies.registry import make_policy
 from wharfinger.store.sqlite import SqliteStore
 
-KILLS = int(os.environ.get("WHARFINGER_KILLS", "50"))
+KILLS = int(os.environ.get("WHARFINGER_KILLS", "25"))
 AT_ONCE = 2
 LIMIT = 2
 INVALID = 2
@@ -292,7 +292,7 @@ def _kill_the_meter(manager: LiveManager) -> None:
 
 @pytest.mark.long
 @pytest.mark.alone
-def test_fifty_kills_double_and_forget_no_run(manager: LiveManager, tmp_path: Path) -> None:
+def test_kills_double_and_forget_no_run(manager: LiveManager, tmp_path: Path) -> None:
     seed = int(os.environ.get("WHARFINGER_KILL_SEED", "20"))
     chance = random.Random(seed)
     folder = tmp_path / "notes"
