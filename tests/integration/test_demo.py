@@ -82,9 +82,8 @@ def test_it_runs_on_a_slurm_cluster_of_its_own(tmp_path: Path) -> None:
     for run in (found, found["baseline"]):
         assert run["servers"] == 6
         assert len({server for each in run["workloads"] for server in each["servers"]}) >= 3
-        # What waited for all of a run this short, profiled first, has kept nothing of it.
+        # What is profiled first may wait for nearly all of a run this short.
         services = [each for each in run["workloads"] if each["name"] in ("web", "cache")]
-        assert all((each["held_share"] is None) == (not each["servers"]) for each in services)
         assert any(each["held_share"] is not None for each in services)
     assert [path.name for path in tmp_path.iterdir()] == found["files"]
     assert processes_with(str(tmp_path)) == []
