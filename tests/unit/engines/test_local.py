@@ -179,6 +179,18 @@ def test_half_made_run_directories_are_swept(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_a_run_that_a_crash_leaves_half_removed_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = create_run(tmp_path, "k", StartRecord(None))
+    with monkeypatch.context() as crash:
+        crash.setattr("shutil.rmtree", lambda *_, **__: None)
+        remove_run(run_dir)
+    assert not run_dir.exists()
+    assert list_keys(tmp_path) == []
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("key", ["", ".", "..", "a/b", ".hidden", "-x", "x" * 201, "a b", "é"])
 def test_a_key_that_is_no_plain_name_is_refused(key: str) -> None:
     with pytest.raises(InvalidInput, match="key"):

@@ -129,7 +129,7 @@ def _is_possible(end: End) -> bool:
 
 
 def list_keys(directory: Path) -> list[str]:
-    """Names that can be keys, in a stable order; removes what a crash left half-made."""
+    """Names that can be keys, in a stable order; removes what a crash left half-done."""
     keys = []
     for entry in sorted(directory.iterdir()):
         if entry.name.startswith(_UNFINISHED):
@@ -140,11 +140,20 @@ def list_keys(directory: Path) -> list[str]:
 
 
 def remove_run(run_dir: Path) -> None:
-    """Remove a run directory with all that is in it, or a link in its place."""
+    """Remove a run directory with all that is in it, or a link in its place.
+
+    It loses its name at once: one that a crash leaves half-removed is no run any more, and
+    ``list_keys`` removes the rest.
+    """
     if run_dir.is_symlink():
         run_dir.unlink(missing_ok=True)
-    else:
-        shutil.rmtree(run_dir, ignore_errors=True)
+        return
+    unfinished = run_dir.with_name(f"{_UNFINISHED}{run_dir.name}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    with suppress(OSError):
+        run_dir.rename(unfinished)
+    shutil.rmtree(unfinished, ignore_errors=True)
+    shutil.rmtree(run_dir, ignore_errors=True)
 
 
 def _put(run_dir: Path, name: str, value: object) -> None:
