@@ -134,9 +134,10 @@ int socket_listen(const struct address *address, char port[8], char reason[REASO
         freeaddrinfo(at);
         if (error == EADDRINUSE) break;
     }
-    if (fd >= 0)
+    if (fd >= 0) {
         tell_port(fd, port);
-    else if (is_resolved)
+        *reason = '\0'; /* of the version of IP that was tried before */
+    } else if (is_resolved)
         snprintf(reason, REASON_BYTES, "port %s: %s; give another, or 0 for any", address->port,
                  strerror(error));
     return fd;
