@@ -9,12 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_FILE_BYTES = 64 << 20, MIN_FILE_BYTES = 8 << 20, MAX_SECONDS = 1000000000 };
+enum {
+    DEFAULT_FILE_BYTES = 64 << 20,
+    MIN_FILE_BYTES = 8 << 20,
+    MIN_FOOTPRINT_BYTES = 4 << 10,
+    MAX_SECONDS = 1000000000,
+};
+#define MAX_FOOTPRINT_BYTES 1e15
 
 static const char USAGE[] =
     "usage: wharfinger-ibench SOURCE [--intensity N] [--ramp FROM:TO:STEP:SECONDS] [--cpus LIST]\n"
-    "           [--directory DIR] [--file-bytes N] [--maximum PER_SECOND] [--seconds S]\n"
-    "           [--report-seconds S] [--control FIFO] [--report FIFO] [--probe | --measure-maximum]\n"
+    "           [--directory DIR] [--file-bytes N] [--footprint BYTES] [--maximum PER_SECOND]\n"
+    "           [--seconds S] [--report-seconds S] [--control FIFO] [--report FIFO] [--probe | --measure-maximum]\n"
     "       wharfinger-ibench --list\n"
     "Lines 'intensity N' on its input change the intensity (0 to 100); it ends with its input.\n";
 
@@ -122,7 +128,7 @@ static void read_cpus(struct options *options, const char *text) {
 /* --- the source ---------------------------------------------------------------------------- */
 
 static const struct source *source_named(const char *name) {
-    char names[REASON_BYTES] = "";
+    char names[4 * REASON_BYTES] = "";
     for (size_t i = 0; i < SOURCE_COUNT; i++) {
         if (strcmp(SOURCES[i]->name, name) == 0) return SOURCES[i];
         size_t length = strlen(names);
@@ -135,13 +141,14 @@ static const struct source *source_named(const char *name) {
 /* --- all of them --------------------------------------------------------------------------- */
 
 enum name {
-    INTENSITY, RAMP, CPUS, DIRECTORY, FILE_BYTES, MAXIMUM, SECONDS, REPORT_SECONDS,
+    INTENSITY, RAMP, FOOTPRINT, CPUS, DIRECTORY, FILE_BYTES, MAXIMUM, SECONDS, REPORT_SECONDS,
     CONTROL, REPORT, PROBE, MEASURE_MAXIMUM, LIST, HELP, NAMES,
 };
 
 static const struct option LONG_OPTIONS[NAMES + 1] = {
     [INTENSITY] = {"intensity", required_argument, NULL, INTENSITY},
     [RAMP] = {"ramp", required_argument, NULL, RAMP},
+    [FOOTPRINT] = {"footprint", required_argument, NULL, FOOTPRINT},
     [CPUS] = {"cpus", required_argument, NULL, CPUS},
     [DIRECTORY] = {"directory", required_argument, NULL, DIRECTORY},
     [FILE_BYTES] = {"file-bytes", required_argument, NULL, FILE_BYTES},
@@ -165,6 +172,10 @@ static void read_option(struct options *options, int name, const char **cpus) {
     switch ((enum name)name) {
         case INTENSITY: options->intensity = number_of(given, optarg, 0, 100); break;
         case RAMP: read_ramp(optarg, &options->ramp); break;
+        case FOOTPRINT:
+            options->footprint_bytes =
+                (uint64_t)number_of(given, optarg, MIN_FOOTPRINT_BYTES, MAX_FOOTPRINT_BYTES);
+            break;
         case CPUS: *cpus = optarg; break;
         case DIRECTORY: options->directory = optarg; break;
         case FILE_BYTES:

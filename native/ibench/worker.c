@@ -55,6 +55,11 @@ static void rest(struct worker *worker, int64_t time_ns) {
     pthread_mutex_unlock(&crew->lock);
 }
 
+struct footprint crew_footprint(const struct crew *crew) {
+    if (crew->source->footprint == NULL) return (struct footprint){0};
+    return crew->source->footprint(crew->workers, crew->count);
+}
+
 static void bind_to(int cpu) {
     cpu_set_t set[MAX_CPUS / CPU_SETSIZE];
     memset(set, 0, sizeof set);

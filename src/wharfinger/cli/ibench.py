@@ -196,12 +196,16 @@ def _rate_text(rate_per_second: float | None, unit: str) -> str:
 def _validate(arguments: argparse.Namespace) -> int:
     from wharfinger.ibench.validation import validate  # noqa: PLC0415
 
-    first = (min(os.sched_getaffinity(0)),)
+    usable = tuple(sorted(os.sched_getaffinity(0)))
     seconds = arguments.seconds or DEFAULT_POINT_SECONDS
     with Progress() as progress:
         validations = [
-            # One CPU, so that source and neighbor are certain to meet on it.
-            validate(replace(setting, cpus=setting.cpus[:1] or first), seconds, progress.tell)
+            # As few CPUs as can be, so that source and neighbor are certain to meet on them.
+            validate(
+                replace(setting, cpus=(setting.cpus or usable)[: setting.source.cpus]),
+                seconds,
+                progress.tell,
+            )
             for setting in _settings(arguments)
         ]
     rows = [_validation_row(validation) for validation in validations]
