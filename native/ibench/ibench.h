@@ -15,6 +15,8 @@
  *   file.c      nameless files on a device
  *   memory.c    how much memory could be had
  *   socket.c    addresses, connections; peer.c answers at the other end of them
+ *   busy.c      work for a share of each CPU's time
+ *   caches.c    how large the caches are, and memory that fills them
  *   sources.c   the table of sources; each of them is one file more and one line there
  */
 #ifndef WHARFINGER_IBENCH_H
@@ -113,6 +115,7 @@ struct source {
     double full_per_second;
     /* At 100 it takes its full rate and no more; else all that it can get. */
     bool capped;
+    unsigned bytes_per_count; /* that are moved for each of what is counted */
     /* Whether there is a signal here; else the reason. */
     bool (*probe)(const struct options *options, char reason[REASON_BYTES]);
     /* Takes what the work needs; ends the program where that can't be had. */
@@ -128,12 +131,23 @@ struct source {
     struct footprint (*footprint)(const struct worker *workers, size_t count);
 };
 
+extern const struct source floating_point_source;
 extern const struct source integer_source;
+extern const struct source interconnect_source;
+extern const struct source l1_data_cache_source;
+extern const struct source l1_instruction_cache_source;
+extern const struct source l2_bandwidth_source;
+extern const struct source l2_cache_source;
+extern const struct source last_level_cache_bandwidth_source;
+extern const struct source last_level_cache_source;
 extern const struct source memory_bandwidth_source;
 extern const struct source memory_capacity_source;
 extern const struct source network_bandwidth_source;
+extern const struct source prefetcher_source;
 extern const struct source storage_bandwidth_source;
 extern const struct source storage_capacity_source;
+extern const struct source tlb_source;
+extern const struct source vector_source;
 extern const struct source *const SOURCES[];
 extern const size_t SOURCE_COUNT;
 
@@ -242,6 +256,45 @@ int socket_listen(const struct address *address, char port[8], char reason[REASO
 void peer_start(int listening_fd);
 /* `wharfinger-ibench peer` */
 int peer_run(const struct options *options);
+
+/* --- busy.c ------------------------------------------------------------------------------ */
+
+/* `batch` after `batch`, each of some microseconds, until the budget of CPU time is used up; they
+ * return how much they did. The nanoseconds that it took. */
+double busy_work(struct worker *worker, double budget, uint64_t (*batch)(struct worker *worker));
+bool busy_probe(const struct options *options, char reason[REASON_BYTES]);
+void busy_prepare(const struct options *options, struct worker *workers, size_t count);
+
+/* --- caches.c ---------------------------------------------------------------------------- */
+
+enum cache_kind { L1_INSTRUCTION, L1_DATA, L2, LAST_LEVEL };
+
+/* Of a cache no more than this is taken unasked: a virtual machine may be told of hundreds of
+ * MiB, most of which are others'. */
+enum { MOST_CACHE_BYTES = 64 << 20 };
+
+struct cache {
+    uint64_t bytes; /* 0: not known */
+    long level, levels; /* 0: not known */
+    size_t sharers; /* CPUs that the source works on */
+};
+
+struct cache cache_of(const struct options *options, int cpu, enum cache_kind kind);
+bool cache_probe(const struct options *options, enum cache_kind kind, char reason[REASON_BYTES]);
+/* What one worker takes at intensity 100. */
+uint64_t cache_share(const struct options *options, int cpu, enum cache_kind kind);
+/* The size of the level that a read passes before it reaches this one. */
+uint64_t level_above(const struct options *options, int cpu, enum cache_kind kind);
+char *cache_memory(uint64_t bytes, bool huge);
+uint64_t lines_wanted(uint64_t full_bytes, double intensity);
+void read_at_random(const char *memory, uint64_t lines, uint64_t count, uint64_t *random);
+void read_in_turn(const char *memory, uint64_t bytes);
+
+/* One of `count`, which is below 2^32, by a linear congruential generator's upper bits. */
+static inline uint64_t drawn(uint64_t *random, uint64_t count) {
+    *random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (*random >> 32) * count >> 32;
+}
 
 /* --- control.c --------------------------------------------------------------------------- */
 

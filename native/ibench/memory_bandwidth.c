@@ -124,6 +124,7 @@ static struct footprint bandwidth_footprint(const struct worker *workers, size_t
 const struct source memory_bandwidth_source = {
     .name = "memory-bandwidth",
     .unit = "bytes/s",
+    .bytes_per_count = 1,
     .per_cpu = true,
     .burst_seconds = 0.02,
     .probe = bandwidth_probe,

@@ -41,8 +41,11 @@ static struct {
 /* --- is there room? ------------------------------------------------------------------------ */
 
 static bool capacity_probe(const struct options *options, char reason[REASON_BYTES]) {
-    (void)options;
     struct room room = memory_room();
+    if (options->footprint_bytes > 0 && footprint_wanted(options->footprint_bytes, 100) == 0) {
+        snprintf(reason, REASON_BYTES, "the footprint is less than 64 KiB; give a larger one");
+        return false;
+    }
     if (room.bytes >= GROWTH_BYTES) return true;
     snprintf(reason, REASON_BYTES, "%llu MiB %s, and a reserve of %llu MiB is kept",
              (unsigned long long)room.available_bytes >> 20,
@@ -196,6 +199,7 @@ static struct footprint capacity_footprint(const struct worker *workers, size_t 
 const struct source memory_capacity_source = {
     .name = "memory-capacity",
     .unit = "operations/s",
+    .bytes_per_count = 8, /* read by an access */
     .workers = 1,
     .burst_seconds = 0.05,
     .full_per_second = FULL,

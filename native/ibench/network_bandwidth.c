@@ -126,6 +126,7 @@ static double network_work(struct worker *worker, double budget) {
 const struct source network_bandwidth_source = {
     .name = "network-bandwidth",
     .unit = "bytes/s",
+    .bytes_per_count = 1,
     .workers = WORKERS,
     .burst_seconds = 0.05,
     .probe = network_probe,

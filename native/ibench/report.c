@@ -90,10 +90,11 @@ void report_period(struct report *report, const struct crew *crew, double intens
     say(report,
         "{\"event\":\"report\",\"time_seconds\":%.6f,\"period_seconds\":%.6f,\"intensity\":%.4g,"
         "\"achieved\":%.3f,\"rate\":%.1f,\"unit\":\"%s\",\"count\":%llu,\"cpu_seconds\":%.6f,"
-        "\"footprint_bytes\":%llu}\n",
+        "\"bytes\":%llu,\"footprint_bytes\":%llu}\n",
         seconds(now_ns()), period_seconds(report), intensity, achieved(report, crew),
         crew_rate_per_second(report, crew), crew->source->unit,
         (unsigned long long)total_count(crew), cpu_seconds(),
+        (unsigned long long)total_count(crew) * crew->source->bytes_per_count,
         (unsigned long long)crew_footprint(crew).held_bytes);
     report_begin(report, crew);
 }

@@ -71,6 +71,7 @@ const struct source storage_bandwidth_source = {
     .name = "storage-bandwidth",
     .unit = "bytes/s",
     .workers = WORKERS,
+    .bytes_per_count = 1,
     .burst_seconds = 0.05,
     .probe = storage_probe,
     .prepare = storage_prepare,

@@ -113,6 +113,7 @@ static struct footprint storage_footprint(const struct worker *workers, size_t c
 const struct source storage_capacity_source = {
     .name = "storage-capacity",
     .unit = "bytes/s",
+    .bytes_per_count = 1,
     .workers = 1,
     .burst_seconds = 0.05,
     .full_per_second = (double)SEGMENTS_PER_SECOND * SEGMENT_BYTES,

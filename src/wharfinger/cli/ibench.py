@@ -49,7 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--cpus LIST", words)
     add("--directory DIR", "on whose file system to do I/O (default: the current directory's)")
     size = number(1, 1e15, "a size, such as 64Mi", _bytes)
-    add("--footprint SIZE", "of memory at most (default: as much as the source takes)", read=size)
+    words = "of memory or a cache, at 100 (default: what the source finds)"
+    add("--footprint SIZE", words, read=size)
     words = "memory-capacity: from one access to the next (default: random)"
     add("--stride SIZE", words, read=size)
     add("--quota SIZE", "storage-capacity: at 100 (default: a tenth of what is free)", read=size)
@@ -299,8 +300,8 @@ _STEP_COLUMNS: list[Column] = [
 
 
 def _validated(setting: "SourceSetting") -> "SourceSetting":
-    # One CPU, so that source and neighbor are certain to meet on it.
-    cpus = setting.cpus[:1] or (min(os.sched_getaffinity(0)),)
+    # As few CPUs as can be, so that source and neighbor are certain to meet on them.
+    cpus = (setting.cpus or tuple(sorted(os.sched_getaffinity(0))))[: setting.source.cpus]
     if not setting.source.holds:
         return replace(setting, cpus=cpus)
     footprint, quota = setting.footprint or VALIDATED_BYTES, setting.quota or VALIDATED_BYTES

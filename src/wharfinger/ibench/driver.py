@@ -35,8 +35,8 @@ class Report:
 
     ``time_seconds`` is of ``time.monotonic``. ``achieved`` is on the scale of the ``intensity``
     asked for; above 100 where a device gave more than was measured. ``rate_per_second`` is in
-    ``unit``; ``count`` (of work) and ``cpu_seconds`` are since the source's start;
-    ``footprint_bytes`` is what it holds at the period's end.
+    ``unit``; ``count`` (of work), ``bytes`` (moved) and ``cpu_seconds`` are since the source's
+    start; ``footprint_bytes`` is what it holds at the period's end.
     """
 
     time_seconds: float
@@ -47,6 +47,7 @@ class Report:
     unit: str
     count: int
     cpu_seconds: float
+    bytes: int = 0
     footprint_bytes: int = 0
 
 

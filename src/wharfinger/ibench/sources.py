@@ -25,6 +25,7 @@ class Source:
     ``measures_maximum``: its intensity is a share of a rate that must be measured first.
     ``holds``: its intensity is a footprint, which it keeps from others while it lasts.
     ``options``: those of the command line that it reads beside, named as in ``SourceSetting``.
+    ``cpus``: How many it needs at least.
     """
 
     resource: SharedResource
@@ -35,6 +36,7 @@ class Source:
     measures_maximum: bool = False
     holds: bool = False
     options: tuple[str, ...] = ()
+    cpus: int = 1
 
     @property
     def name(self) -> str:
@@ -42,12 +44,87 @@ class Source:
         return self.resource.value
 
 
+_TIME, _OPERATIONS = "of each CPU's time", "operations/s"
 SOURCES = (
     Source(
         resource=SharedResource.INTEGER,
         about="integer work on the same CPU",
-        unit="operations/s",
-        intensity="of each CPU's time",
+        unit=_OPERATIONS,
+        intensity=_TIME,
+    ),
+    Source(
+        resource=SharedResource.FLOATING_POINT,
+        about="scalar floating-point work on the same CPU",
+        unit=_OPERATIONS,
+        intensity=_TIME,
+    ),
+    Source(
+        resource=SharedResource.VECTOR,
+        about="work on 256-bit vectors on the same CPU",
+        unit=_OPERATIONS,
+        intensity=_TIME,
+    ),
+    Source(
+        resource=SharedResource.L1_INSTRUCTION_CACHE,
+        about="jumps between blocks of code",
+        unit=_OPERATIONS,
+        intensity="of the cache",
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.L1_DATA_CACHE,
+        about="reads of random lines",
+        unit=_OPERATIONS,
+        intensity="of the cache",
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.TLB,
+        about="reads of one line of random pages",
+        unit=_OPERATIONS,
+        intensity="of the entries",
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.L2_CACHE,
+        about="reads of random lines that pass the first level",
+        unit=_OPERATIONS,
+        intensity="of the cache",
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.L2_BANDWIDTH,
+        about="streams through half of the cache",
+        unit="bytes/s",
+        intensity=_TIME,
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.LAST_LEVEL_CACHE,
+        about="reads of random lines that pass the levels above",
+        unit=_OPERATIONS,
+        intensity="of the cache",
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.LAST_LEVEL_CACHE_BANDWIDTH,
+        about="streams through a quarter of the cache",
+        unit="bytes/s",
+        intensity=_TIME,
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.PREFETCHER,
+        about="unpredictable jumps in a small program",
+        unit=_OPERATIONS,
+        intensity=_TIME,
+    ),
+    Source(
+        resource=SharedResource.INTERCONNECT,
+        about="messages from each CPU to others",
+        unit="messages/s",
+        intensity="of each CPU's time, and of the CPUs written to",
+        cpus=2,
     ),
     Source(
         resource=SharedResource.MEMORY_CAPACITY,

@@ -1,6 +1,7 @@
 """``wharfinger-ibench`` is told what is wrong with a call in one line; nothing is done."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from wharfinger.host.binaries import ibench_path
     [
         ([], "0 sources are named; name one"),
         (["integer", "integer"], "2 sources are named"),
-        (["cpu"], "SOURCE: 'cpu'; name one of: integer, memory-capacity, memory-b"),
+        (["cpu"], "SOURCE: 'cpu'; name one of: integer, floating-point, vector, l1-ins"),
         (["integer", "--intensity", "101"], "--intensity: '101'; give a number from 0 to 100"),
         (["integer", "--intensity", "-1"], "--intensity: '-1'"),
         (["integer", "--intensity", "nan"], "--intensity: 'nan'"),
@@ -36,6 +37,9 @@ from wharfinger.host.binaries import ibench_path
         (["integer", "--ramp", "100:0:10:1"], "--ramp"),
         (["integer", "--ramp", "0:120:10:1"], "--ramp"),
         (["integer", "--ramp", "0:100:10:1:2"], "--ramp"),
+        (["l2-cache", "--footprint", "100"], "--footprint: '100'; give a number from 4096"),
+        (["l2-cache", "--footprint", "4k"], "--footprint: '4k'"),
+        (["last-level-cache", "--footprint", "3e9"], "3000000000; no cache has more than"),
         (["storage-bandwidth", "--file-bytes", "5"], "--file-bytes: '5'; give a number from"),
         (["storage-bandwidth", "--maximum", "0"], "--maximum: '0'"),
         (["integer", "--sweep", "0.001"], "--sweep: '0.001'; give a number from 0.004"),
@@ -63,6 +67,16 @@ def test_a_wrong_call_gets_one_line(argv: list[str], words: str):
     assert done.stderr.startswith("wharfinger-ibench: ")
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_messages_need_two_cpus():
+    cpu = str(min(os.sched_getaffinity(0)))
+    done = subprocess.run(
+        [ibench_path(), "interconnect", "--cpus", cpu],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "no signal here: messages go between cores and only one CPU" in done.stderr
 
 
 def test_memory_is_no_device():

@@ -25,7 +25,7 @@ def test_sources_are_named_after_what_they_press_on():
 
 
 def test_an_unknown_source_is_told_the_known_ones():
-    with pytest.raises(InvalidInput, match="'integers'; name one of: integer, memory-capacity"):
+    with pytest.raises(InvalidInput, match="'integers'; name one of: integer, floating-point"):
         source_named("integers")
 
 
