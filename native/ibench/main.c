@@ -76,11 +76,12 @@ static void tell_once_in_force(struct run *run) {
 
 static void apply(struct run *run, double intensity) {
     if (run->told_by > 0) report_intensity(&run->report, run->intensity); /* overtaken */
-    crew_set_intensity(&run->crew, intensity);
+    /* First: what is held then is of the period that ends. */
     if (now_ns() - run->report.since_ns >= SHORTEST_PERIOD_NS)
         report_period(&run->report, &run->crew, run->intensity);
     else
         report_begin(&run->report, &run->crew);
+    crew_set_intensity(&run->crew, intensity);
     run->intensity = intensity;
     run->report_at = now_ns() + run->options.report_ns;
     run->told_by = now_ns() + GROWTH_NS;
