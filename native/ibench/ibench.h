@@ -125,6 +125,7 @@ struct source {
     double (*work)(struct worker *worker, double budget);
     /* Whether the work is at the stage that a maximum may be measured at; NULL: always. */
     bool (*settled)(const struct worker *workers, size_t count);
+    double settle_seconds; /* at most, then it is measured all the same */
     /* The intensity has changed: gives back at once what is held beyond it; NULL: nothing is. */
     void (*change)(double intensity);
     /* NULL: it holds nothing worth telling. */

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SETTLE_NS (4 * SECOND_NS)
 #define MEASURE_NS SECOND_NS
 /* A period shorter than this says nothing about a rate. */
 #define SHORTEST_PERIOD_NS (SECOND_NS / 50)
@@ -46,7 +45,8 @@ static void listen_until(struct run *run, int64_t end, bool until_settled) {
 static void measure_maximum(struct run *run) {
     struct crew *crew = &run->crew;
     crew_set_intensity(crew, 100);
-    if (crew->source->settled != NULL) listen_until(run, now_ns() + SETTLE_NS, true);
+    int64_t settle_ns = (int64_t)(crew->source->settle_seconds * (double)SECOND_NS);
+    if (crew->source->settled != NULL) listen_until(run, now_ns() + settle_ns, true);
     report_begin(&run->report, crew);
     listen_until(run, now_ns() + MEASURE_NS, false);
     double rate = crew_rate_per_second(&run->report, crew);

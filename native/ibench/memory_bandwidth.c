@@ -131,5 +131,6 @@ const struct source memory_bandwidth_source = {
     .prepare = bandwidth_prepare,
     .work = bandwidth_work,
     .settled = bandwidth_settled,
+    .settle_seconds = 20, /* a hypervisor may give a quarter of a GiB a second */
     .footprint = bandwidth_footprint,
 };

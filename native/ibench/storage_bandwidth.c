@@ -77,4 +77,5 @@ const struct source storage_bandwidth_source = {
     .prepare = storage_prepare,
     .work = storage_work,
     .settled = storage_settled,
+    .settle_seconds = 4,
 };
