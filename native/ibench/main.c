@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SETTLE_NS (4 * SECOND_NS)
 #define MEASURE_NS SECOND_NS
 /* A period shorter than this says nothing about a rate. */
 #define SHORTEST_PERIOD_NS (SECOND_NS / 50)
+/* A footprint that takes longer than this to grow is told to hold before it does. */
+#define GROWTH_NS (10 * SECOND_NS)
 
 struct run {
     struct options options;
@@ -21,7 +22,12 @@ struct run {
     struct report report;
     double intensity;
     int64_t report_at, end_at, step_at;
+    int64_t told_by; /* when an intensity is told to hold, at the latest; 0: it was */
 };
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 /* --- the maximum --------------------------------------------------------------------------- */
 
@@ -29,7 +35,9 @@ static void listen_until(struct run *run, int64_t end, bool until_settled) {
     while (!run->control.ended && now_ns() < end) {
         const struct crew *crew = &run->crew;
         if (until_settled && crew->source->settled(crew->workers, crew->count)) return;
-        control_wait(&run->control, SECOND_NS / 100);
+        int64_t wait = crew_main_wait_ns(&run->crew);
+        if (wait == 0) crew_main_turn(&run->crew);
+        control_wait(&run->control, least(wait, SECOND_NS / 100));
     }
 }
 
@@ -37,34 +45,54 @@ static void listen_until(struct run *run, int64_t end, bool until_settled) {
 static void measure_maximum(struct run *run) {
     struct crew *crew = &run->crew;
     crew_set_intensity(crew, 100);
-    if (crew->source->settled != NULL) listen_until(run, now_ns() + SETTLE_NS, true);
+    int64_t settle_ns = (int64_t)(crew->source->settle_seconds * (double)SECOND_NS);
+    if (crew->source->settled != NULL) listen_until(run, now_ns() + settle_ns, true);
     report_begin(&run->report, crew);
     listen_until(run, now_ns() + MEASURE_NS, false);
     double rate = crew_rate_per_second(&run->report, crew);
     crew_set_intensity(crew, 0);
     if (run->control.ended) return;
-    if (rate <= 0) fail(STATUS_FAULT, "nothing was done within a second; is the device stuck?");
+    if (rate <= 0) fail(STATUS_FAULT, "nothing was done within a second; is it stuck?");
     run->options.maximum_per_second = rate;
     atomic_store(&crew->full_per_second, rate / (double)crew->count);
 }
 
 /* --- the work ------------------------------------------------------------------------------ */
 
+/* A rate holds from now on; a footprint when it is there, or as much of it as can be had. */
+static bool in_force(const struct run *run) {
+    struct footprint footprint = crew_footprint(&run->crew);
+    uint64_t wanted = footprint_wanted(footprint.full_bytes, run->intensity);
+    if (footprint.full_bytes == 0 || footprint.held_bytes == wanted) return true;
+    return footprint.held_bytes < wanted && footprint.limited;
+}
+
+static void tell_once_in_force(struct run *run) {
+    if (run->told_by == 0 || (!in_force(run) && now_ns() < run->told_by)) return;
+    run->told_by = 0;
+    report_begin(&run->report, &run->crew);
+    report_intensity(&run->report, run->intensity);
+}
+
 static void apply(struct run *run, double intensity) {
-    crew_set_intensity(&run->crew, intensity);
+    if (run->told_by > 0) report_intensity(&run->report, run->intensity); /* overtaken */
+    /* First: what is held then is of the period that ends. */
     if (now_ns() - run->report.since_ns >= SHORTEST_PERIOD_NS)
         report_period(&run->report, &run->crew, run->intensity);
     else
         report_begin(&run->report, &run->crew);
+    crew_set_intensity(&run->crew, intensity);
     run->intensity = intensity;
     run->report_at = now_ns() + run->options.report_ns;
-    report_intensity(&run->report, intensity);
+    run->told_by = now_ns() + GROWTH_NS;
+    tell_once_in_force(run);
 }
 
 static void obey(struct run *run) {
     if (!run->control.asked) return;
     run->control.asked = false;
     run->step_at = FOREVER_NS; /* whoever asks has the ramp in hand from now on */
+    run->options.ramp.sweep = false;
     apply(run, run->control.intensity);
 }
 
@@ -77,24 +105,27 @@ static void climb(struct run *run) {
         return;
     }
     run->step_at += ramp->step_ns;
-    apply(run, next);
+    if (!ramp->sweep) {
+        apply(run, next);
+        return;
+    }
+    run->intensity = next;
+    crew_set_intensity(&run->crew, next);
 }
 
 static void keep_time(struct run *run) {
     int64_t now = now_ns();
     if (now >= run->end_at) run->control.ended = true;
     if (now >= run->step_at) climb(run);
-    if (now < run->report_at) return;
+    if (now < run->report_at || run->options.ramp.sweep) return;
     report_period(&run->report, &run->crew, run->intensity);
     run->report_at = now + run->options.report_ns;
 }
 
-static int64_t least(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 static int64_t wait_for_timers_ns(const struct run *run) {
-    int64_t wait = least(run->report_at, least(run->end_at, run->step_at)) - now_ns();
+    int64_t report_at = run->options.ramp.sweep ? FOREVER_NS : run->report_at;
+    int64_t wait = least(report_at, least(run->end_at, run->step_at)) - now_ns();
+    if (run->told_by > 0) wait = least(wait, SECOND_NS / 1000);
     return wait > 0 ? wait : 0;
 }
 
@@ -115,9 +146,13 @@ static void work(struct run *run) {
         if (wait == 0) crew_main_turn(&run->crew);
         control_wait(&run->control, least(wait, wait_for_timers_ns(run)));
         obey(run);
+        tell_once_in_force(run);
         keep_time(run);
     }
-    if (now_ns() - run->report.since_ns >= SHORTEST_PERIOD_NS)
+    const struct ramp *ramp = &run->options.ramp;
+    if (ramp->sweep)
+        report_period(&run->report, &run->crew, (ramp->from + ramp->to) / 2);
+    else if (now_ns() - run->report.since_ns >= SHORTEST_PERIOD_NS)
         report_period(&run->report, &run->crew, run->intensity);
 }
 
@@ -153,6 +188,7 @@ int main(int argc, char **argv) {
     static struct run run;
     options_read(argc, argv, &run.options);
     if (run.options.list) return list();
+    if (run.options.serve) return peer_run(&run.options);
     if (probe(&run.options), run.options.probe) return STATUS_DONE;
     keep_to_cpus(&run.options);
     control_open(&run.control, &run.options);

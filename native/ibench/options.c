@@ -9,12 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_FILE_BYTES = 64 << 20, MIN_FILE_BYTES = 8 << 20, MAX_SECONDS = 1000000000 };
+enum {
+    DEFAULT_FILE_BYTES = 64 << 20,
+    MIN_FILE_BYTES = 8 << 20,
+    MIN_FOOTPRINT_BYTES = 4 << 10,
+    MIN_QUOTA_BYTES = 8 << 20,
+    MAX_SECONDS = 1000000000,
+};
 
 static const char USAGE[] =
     "usage: wharfinger-ibench SOURCE [--intensity N] [--ramp FROM:TO:STEP:SECONDS] [--cpus LIST]\n"
-    "           [--directory DIR] [--file-bytes N] [--maximum PER_SECOND] [--seconds S]\n"
-    "           [--report-seconds S] [--control FIFO] [--report FIFO] [--probe | --measure-maximum]\n"
+    "           [--sweep SECONDS] [--directory DIR] [--file-bytes N] [--footprint BYTES]\n"
+    "           [--stride BYTES] [--quota BYTES] [--peer HOST:PORT] [--maximum PER_SECOND]\n"
+    "           [--seconds S] [--report-seconds S] [--control FIFO] [--report FIFO]\n"
+    "           [--probe | --measure-maximum]\n"
+    "       wharfinger-ibench peer [--listen [HOST]:PORT] [--seconds S]\n"
     "       wharfinger-ibench --list\n"
     "Lines 'intensity N' on its input change the intensity (0 to 100); it ends with its input.\n";
 
@@ -57,7 +66,7 @@ static bool parse_ramp(const char *text, struct ramp *ramp) {
         if (i > 0 && *text++ != ':') return false;
         if (!take_number(&text, &values[i])) return false;
     }
-    *ramp = (struct ramp){values[0], values[1], values[2], 0};
+    *ramp = (struct ramp){values[0], values[1], values[2], 0, false};
     if (values[3] < 0.001 || values[3] > MAX_SECONDS) return false;
     ramp->step_ns = (int64_t)(values[3] * (double)SECOND_NS);
     bool in_range = values[0] >= 0 && values[0] <= 100 && values[1] >= 0 && values[1] <= 100;
@@ -69,6 +78,23 @@ static void read_ramp(const char *text, struct ramp *ramp) {
         fail(STATUS_BAD_CALL,
              "--ramp: '%s'; give FROM:TO:STEP:SECONDS, such as 0:100:10:2, with intensities from "
              "0 to 100 and a step that leads there", text);
+}
+
+/* 0 to 100 in one go, as finely as the pacer can tell apart. */
+static struct ramp sweep_of(int64_t duration_ns) {
+    int64_t levels = duration_ns / PERIOD_NS;
+    if (levels > 101) levels = 101;
+    return (struct ramp){0, 100, 100 / (double)(levels - 1), duration_ns / levels, true};
+}
+
+/* --- addresses ----------------------------------------------------------------------------- */
+
+static void read_address(const char *option, const char *text, struct address *address) {
+    bool needs_host = strcmp(option, "peer") == 0;
+    if (!parse_address(text, needs_host, address))
+        fail(STATUS_BAD_CALL, "--%s: '%s'; give %s, such as %s", option, text,
+             needs_host ? "HOST:PORT" : "[HOST]:PORT",
+             needs_host ? "server2:7000 or [::1]:7000" : ":7000");
 }
 
 /* --- CPUs ---------------------------------------------------------------------------------- */
@@ -122,7 +148,7 @@ static void read_cpus(struct options *options, const char *text) {
 /* --- the source ---------------------------------------------------------------------------- */
 
 static const struct source *source_named(const char *name) {
-    char names[REASON_BYTES] = "";
+    char names[4 * REASON_BYTES] = "";
     for (size_t i = 0; i < SOURCE_COUNT; i++) {
         if (strcmp(SOURCES[i]->name, name) == 0) return SOURCES[i];
         size_t length = strlen(names);
@@ -135,13 +161,19 @@ static const struct source *source_named(const char *name) {
 /* --- all of them --------------------------------------------------------------------------- */
 
 enum name {
-    INTENSITY, RAMP, CPUS, DIRECTORY, FILE_BYTES, MAXIMUM, SECONDS, REPORT_SECONDS,
+    INTENSITY, RAMP, SWEEP, FOOTPRINT, STRIDE, QUOTA, PEER, LISTEN, CPUS, DIRECTORY, FILE_BYTES, MAXIMUM, SECONDS, REPORT_SECONDS,
     CONTROL, REPORT, PROBE, MEASURE_MAXIMUM, LIST, HELP, NAMES,
 };
 
 static const struct option LONG_OPTIONS[NAMES + 1] = {
     [INTENSITY] = {"intensity", required_argument, NULL, INTENSITY},
     [RAMP] = {"ramp", required_argument, NULL, RAMP},
+    [SWEEP] = {"sweep", required_argument, NULL, SWEEP},
+    [FOOTPRINT] = {"footprint", required_argument, NULL, FOOTPRINT},
+    [STRIDE] = {"stride", required_argument, NULL, STRIDE},
+    [QUOTA] = {"quota", required_argument, NULL, QUOTA},
+    [PEER] = {"peer", required_argument, NULL, PEER},
+    [LISTEN] = {"listen", required_argument, NULL, LISTEN},
     [CPUS] = {"cpus", required_argument, NULL, CPUS},
     [DIRECTORY] = {"directory", required_argument, NULL, DIRECTORY},
     [FILE_BYTES] = {"file-bytes", required_argument, NULL, FILE_BYTES},
@@ -165,6 +197,16 @@ static void read_option(struct options *options, int name, const char **cpus) {
     switch ((enum name)name) {
         case INTENSITY: options->intensity = number_of(given, optarg, 0, 100); break;
         case RAMP: read_ramp(optarg, &options->ramp); break;
+        case SWEEP: options->ramp = sweep_of(duration_of(given, optarg, 0.004)); break;
+        case FOOTPRINT:
+            options->footprint_bytes = (uint64_t)number_of(given, optarg, MIN_FOOTPRINT_BYTES, 1e15);
+            break;
+        case STRIDE: options->stride_bytes = (uint64_t)number_of(given, optarg, 1, 1e15); break;
+        case QUOTA:
+            options->quota_bytes = (uint64_t)number_of(given, optarg, MIN_QUOTA_BYTES, 1e15);
+            break;
+        case PEER: read_address(given, optarg, &options->peer); break;
+        case LISTEN: read_address(given, optarg, &options->listen); break;
         case CPUS: *cpus = optarg; break;
         case DIRECTORY: options->directory = optarg; break;
         case FILE_BYTES:
@@ -189,7 +231,7 @@ void options_read(int argc, char **argv, struct options *options) {
     const char *cpus = NULL;
     int name;
     *options = (struct options){.directory = ".", .file_bytes = DEFAULT_FILE_BYTES,
-                                .report_ns = SECOND_NS};
+                                .listen = {.port = "0"}, .report_ns = SECOND_NS};
     opterr = 0;
     while ((name = getopt_long(argc, argv, ":", LONG_OPTIONS, NULL)) != -1) {
         if (name == ':')
@@ -201,6 +243,10 @@ void options_read(int argc, char **argv, struct options *options) {
     if (options->list) return;
     if (argc - optind != 1)
         fail(STATUS_BAD_CALL, "%d sources are named; name one, see --help", argc - optind);
+    if (strcmp(argv[optind], "peer") == 0) {
+        options->serve = true;
+        return;
+    }
     options->source = source_named(argv[optind]);
     read_cpus(options, cpus);
 }

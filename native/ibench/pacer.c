@@ -11,6 +11,11 @@ static double grant_of(struct pace pace, double intensity) {
     return pace.full_per_second * intensity / 100 * (double)PERIOD_NS / (double)SECOND_NS;
 }
 
+/* All that there is, which may be more than was measured. */
+static bool takes_all(struct pace pace, double intensity) {
+    return intensity >= 100 && !pace.capped;
+}
+
 static void restart(struct pacer *pacer, double intensity, int64_t now) {
     /* The first period's share is due at once. */
     *pacer = (struct pacer){.intensity = intensity, .granted_ns = now - PERIOD_NS};
@@ -27,7 +32,7 @@ static void give_what_is_due(struct pacer *pacer, struct pace pace, double grant
 int64_t pacer_wait_ns(struct pacer *pacer, struct pace pace, double intensity, int64_t now) {
     if (pacer->granted_ns == 0 || intensity != pacer->intensity) restart(pacer, intensity, now);
     if (intensity <= 0) return FOREVER_NS;
-    if (intensity >= 100) return 0; /* all that there is, which may be more than was measured */
+    if (takes_all(pace, intensity)) return 0;
     double grant = grant_of(pace, intensity);
     give_what_is_due(pacer, pace, grant, now);
     if (pacer->credit > 0) return 0;
@@ -37,6 +42,6 @@ int64_t pacer_wait_ns(struct pacer *pacer, struct pace pace, double intensity, i
 }
 
 double pacer_budget(const struct pacer *pacer, struct pace pace) {
-    if (pacer->intensity >= 100) return grant_of(pace, 100);
+    if (takes_all(pace, pacer->intensity)) return grant_of(pace, 100);
     return pacer->credit;
 }

@@ -79,6 +79,9 @@ double crew_rate_per_second(const struct report *report, const struct crew *crew
 }
 
 static double achieved(const struct report *report, const struct crew *crew) {
+    struct footprint footprint = crew_footprint(crew);
+    if (footprint.full_bytes > 0)
+        return 100 * (double)footprint.held_bytes / (double)footprint.full_bytes;
     double full = atomic_load(&crew->full_per_second) * (double)crew->count;
     return 100 * (double)(total_used(crew) - report->used) / (period_seconds(report) * full);
 }
@@ -86,10 +89,13 @@ static double achieved(const struct report *report, const struct crew *crew) {
 void report_period(struct report *report, const struct crew *crew, double intensity) {
     say(report,
         "{\"event\":\"report\",\"time_seconds\":%.6f,\"period_seconds\":%.6f,\"intensity\":%.4g,"
-        "\"achieved\":%.3f,\"rate\":%.1f,\"unit\":\"%s\",\"count\":%llu,\"cpu_seconds\":%.6f}\n",
+        "\"achieved\":%.3f,\"rate\":%.1f,\"unit\":\"%s\",\"count\":%llu,\"cpu_seconds\":%.6f,"
+        "\"bytes\":%llu,\"footprint_bytes\":%llu}\n",
         seconds(now_ns()), period_seconds(report), intensity, achieved(report, crew),
         crew_rate_per_second(report, crew), crew->source->unit,
-        (unsigned long long)total_count(crew), cpu_seconds());
+        (unsigned long long)total_count(crew), cpu_seconds(),
+        (unsigned long long)total_count(crew) * crew->source->bytes_per_count,
+        (unsigned long long)crew_footprint(crew).held_bytes);
     report_begin(report, crew);
 }
 

@@ -21,12 +21,15 @@ int64_t now_ns(void) {
 static struct pace pace_of(struct crew *crew) {
     return (struct pace){
         .full_per_second = atomic_load_explicit(&crew->full_per_second, memory_order_relaxed),
-        .burst_seconds = crew->source->burst_seconds};
+        .burst_seconds = crew->source->burst_seconds,
+        .capped = crew->source->capped};
 }
 
 static int64_t wait_ns(struct worker *worker) {
     struct crew *crew = worker->crew;
     double intensity = atomic_load_explicit(&crew->intensity, memory_order_relaxed);
+    if (crew->source->change != NULL && intensity != worker->changed_to)
+        crew->source->change(worker->changed_to = intensity);
     return pacer_wait_ns(&worker->pacer, pace_of(crew), intensity, now_ns());
 }
 
@@ -146,6 +149,17 @@ void crew_stop(struct crew *crew) {
     tell_all(crew, 0, true);
     for (size_t i = first_thread(crew); i < crew->count; i++)
         pthread_join(crew->workers[i].thread, NULL);
+}
+
+struct footprint crew_footprint(const struct crew *crew) {
+    if (crew->source->footprint == NULL) return (struct footprint){0};
+    return crew->source->footprint(crew->workers, crew->count);
+}
+
+uint64_t footprint_wanted(uint64_t full_bytes, double intensity) {
+    enum { GRANULE_BYTES = 64 << 10 }; /* whole pages, of any size that is usual */
+    uint64_t bytes = (uint64_t)((double)full_bytes * intensity / 100);
+    return bytes / GRANULE_BYTES * GRANULE_BYTES;
 }
 
 int64_t crew_main_wait_ns(struct crew *crew) {

@@ -21,7 +21,7 @@ cdef extern from *:
     int __builtin_ctzll(unsigned long long) nogil
 
 cdef enum:
-    SOURCES = 13  # of interference: those of ``SharedResource``
+    SOURCES = 17  # of interference: those of ``SharedResource``
     SLOTS = 16384
     MASK = 16383
     WORDS = 256   # of 64 bits, one for each slot

@@ -47,22 +47,22 @@ def seat_residents(
             100 and 0 where nobody's is less.
 
     Raises:
-        ValueError: Shapes differ, or there are more sources than 16.
+        ValueError: Shapes differ, or there are more sources than 32.
     """
     cdef Py_ssize_t count = scores.shape[0], width = scores.shape[2], n, r
     cdef double caused, caused_variance, others, others_variance, left, score, points, small
-    cdef double[16] drops
-    cdef double[16] variances
+    cdef double[32] drops
+    cdef double[32] variances
     if not (
         scores.shape[1] == 4
-        and width <= 16
+        and width <= 32
         and slope.shape[0] == doubt.shape[0] == drop.shape[0] == variance.shape[0] == count
         and slope.shape[1] == doubt.shape[1] == unspent.shape[1] == width
         and steep.shape[0] == borne.shape[0] == count
         and steep.shape[1] == borne.shape[1] == width
         and unspent.shape[0] == 2
     ):
-        raise ValueError(f"not {count} residents by {width} sources, of at most 16")
+        raise ValueError(f"not {count} residents by {width} sources, of at most 32")
     with nogil:
         for r in range(width):
             unspent[0, r], unspent[1, r] = 100.0, 0.0

@@ -11,8 +11,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 cdef enum:
     NOTHING = -1
-    SOURCES = 13  # of interference: those of ``SharedResource``
-    LEVELS = 26   # what is tolerated and what is caused of each
+    SOURCES = 17  # of interference: those of ``SharedResource``
+    LEVELS = 34   # what is tolerated and what is caused of each
     WIDTH = 64    # servers that a block holds
 
 

@@ -549,17 +549,19 @@ cdef class OrderedRows:
         return most - (most - least) * (1.0 - place)
 
 
-def refresh_quality(const double[:, :, ::1] levels, list rows not None, double[:, ::1] quality):
+def refresh_quality(const double[:, :, ::1] levels, list rows not None, double[:, ::1] quality,
+                    Py_ssize_t sources):
     """Resource quality of some servers again, from the scores of their residents.
 
     Args:
         levels: (4, R, S) tolerated, its variance, caused, its variance; points.
         rows: Of these servers.
         quality: (2, S) from 0 to 1, by what is caused alone, and by what is tolerated, too.
+        sources: How many count, the first ones.
     """
-    cdef Py_ssize_t row, source, sources = levels.shape[1]
+    cdef Py_ssize_t row, source
     cdef double tolerated, left
-    if not sources or quality.shape[0] != 2 or levels.shape[0] != 4:
+    if quality.shape[0] != 2 or levels.shape[0] != 4 or not 0 < sources <= levels.shape[1]:
         raise ValueError("levels are (4, R, S), and qualities (2, S)")
     for row in rows:
         if row < 0 or row >= levels.shape[2] or row >= quality.shape[1]:
@@ -573,21 +575,23 @@ def refresh_quality(const double[:, :, ::1] levels, list rows not None, double[:
         quality[1, row] = (left + tolerated / sources) / 2 / 100.0
 
 
-def needed_quality(caused, tolerated, Py_ssize_t sources):
+def needed_quality(caused, tolerated, frozenset counted not None):
     """The resource quality that a workload needs, from 0 to 1; sources that are unknown need none.
 
     Args:
         caused: Estimates of scores by source.
         tolerated: The same; ``None`` = what is caused counts alone.
-        sources: How many there are.
+        counted: The sources that count.
     """
     cdef double wanted = 0.0, score
-    for each in caused.values():
-        score = each.mean
-        wanted += min(score, 100.0)
-    if tolerated is not None:
-        for each in tolerated.values():
+    for source, each in caused.items():
+        if source in counted:
             score = each.mean
-            wanted += max(100.0 - score, 0.0)
+            wanted += min(score, 100.0)
+    if tolerated is not None:
+        for source, each in tolerated.items():
+            if source in counted:
+                score = each.mean
+                wanted += max(100.0 - score, 0.0)
         wanted /= 2
-    return max(0.0, wanted / (100.0 * sources))
+    return max(0.0, wanted / (100.0 * len(counted)))

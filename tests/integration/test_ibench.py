@@ -8,14 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
 import pytest
 
 from tests.support import wait_until
+from tests.support.ibench import children_named, lines_of, program
 from tests.support.supervised import Run
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.host.binaries import ibench_path
@@ -40,28 +39,6 @@ def storage(tmp_path: Path) -> SourceSetting:
     if not here.there:
         pytest.skip(f"{tmp_path}: {here.reason}")
     return setting
-
-
-@contextmanager
-def program(*argv: object) -> Iterator[subprocess.Popen[str]]:
-    """The program itself, with its input held open."""
-    child = subprocess.Popen(
-        [str(ibench_path()), *map(str, argv)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    try:
-        yield child
-    finally:
-        child.kill()
-        child.communicate()
-
-
-def lines_of(*argv: object) -> list[dict[str, object]]:
-    with program(*argv) as child:
-        assert child.stdout is not None
-        lines = [json.loads(line) for line in child.stdout]
-        assert child.wait() == 0
-    return lines
 
 
 # --- pressure ------------------------------------------------------------------------------
@@ -245,12 +222,6 @@ def test_a_killed_source_leaves_no_file(storage: SourceSetting):
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not identity.is_alive(), what="the source's end")
         assert list(storage.directory.iterdir()) == []
-
-
-def children_named(name: str, parent: int | None = None) -> list[int]:
-    threads = Path(f"/proc/{parent or os.getpid()}/task").iterdir()
-    pids = [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
-    return [pid for pid in pids if Path(f"/proc/{pid}/comm").read_text().strip() == name[:15]]
 
 
 # --- under a supervisor --------------------------------------------------------------------

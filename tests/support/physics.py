@@ -22,7 +22,7 @@ from wharfinger.simulator.truth.physics.application import (
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.hardware import GIB, KIB, MIB, Hardware
 from wharfinger.simulator.truth.physics.solver import Asked
-from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, source_of
+from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, MODELLED, source_of
 
 Group = tuple[Hardware, list[Asked]]
 """A server and those on it."""
@@ -30,7 +30,7 @@ Pick = Callable[[float, float], float]
 """A number between two."""
 
 PLATFORMS = tuple(HARDWARE.values())
-SOURCES = tuple(SharedResource)
+SOURCES = tuple(each for each in SharedResource if each in MODELLED)
 
 
 def log_between(pick: Pick, low: float, high: float) -> float:

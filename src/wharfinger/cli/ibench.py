@@ -5,6 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,35 +25,80 @@ if TYPE_CHECKING:
 
 DEFAULT_RUN_SECONDS = 10.0
 DEFAULT_POINT_SECONDS = 1.0
+VALIDATED_BYTES = 256 << 20
+"""That a source which holds memory or storage takes to show that it does what it says."""
+
+_OF_SOURCES = ("--footprint", "--stride", "--quota", "--peer")
+_SHAPES = ("--intensity", "--ramp", "--sweep")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
-    parser.add_argument("action", choices=["list", "run", "validate"], help="what to do")
+    parser.add_argument("action", choices=["list", "run", "validate", "peer"], help="what to do")
     words = "run: one; list, validate: default all"
     parser.add_argument("sources", metavar="SOURCE", nargs="*", help=words)
     add = partial(add_option, parser)
     pressure = number(0, 100, "a number from 0 to 100")
     add("--intensity N", "run: the pressure, 0 to 100", read=pressure)
+    add("--ramp FROM:TO:STEP:SECONDS", "run: the pressure, step by step, e.g. 0:100:10:2")
+    words = "run: from 0 to 100 in one go, e.g. 10ms; what it did is told as a whole"
+    add("--sweep DURATION", words, read=seconds_above_zero)
     words = "run: how long (default: 10s); validate: at each intensity (default: 1s)"
     add("--seconds DURATION", words, read=seconds_above_zero)
     words = "CPUs to work on, e.g. 0,2-3 (default: all that may be used; validate: the first)"
     add("--cpus LIST", words)
     add("--directory DIR", "on whose file system to do I/O (default: the current directory's)")
-    words = "run: rate at intensity 100 of storage-bandwidth (default: measured first)"
+    size = number(1, 1e15, "a size, such as 64Mi", _bytes)
+    words = "of memory or a cache, at 100 (default: what the source finds)"
+    add("--footprint SIZE", words, read=size)
+    words = "memory-capacity: from one access to the next (default: random)"
+    add("--stride SIZE", words, read=size)
+    add("--quota SIZE", "storage-capacity: at 100 (default: a tenth of what is free)", read=size)
+    words = "network-bandwidth: a 'wharfinger ibench peer' (default: its own, on loopback)"
+    add("--peer HOST:PORT", words)
+    add("--listen [HOST]:PORT", "peer: where (default: any address, a free port, which it tells)")
+    words = "run: rate at intensity 100, of a bandwidth (default: measured first)"
     rate = number(0, 1e18, "a rate per second, such as 2e8", lambda text: float(text) or 1.0)
     add("--maximum PER_SECOND", words, read=rate)
     add_output(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, run or validate."""
+    """List, run or validate; or be the peer of a source."""
+    if arguments.action == "peer":
+        return _be_peer(arguments)
+    refuse(arguments, ["--listen"], "is for ibench peer")
     if arguments.action != "run":
-        refuse(arguments, ["--intensity", "--maximum"], "is for ibench run")
+        refuse(arguments, [*_SHAPES, "--maximum"], "is for ibench run")
     if arguments.action == "list":
         refuse(arguments, ["--seconds"], "is for ibench run and validate")
         return _list(arguments)
     return _run(arguments) if arguments.action == "run" else _validate(arguments)
+
+
+def _bytes(text: str) -> float:
+    from wharfinger.model.units import parse_bytes  # noqa: PLC0415
+
+    try:
+        return parse_bytes(text)
+    except InvalidInput as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _be_peer(arguments: argparse.Namespace) -> int:
+    """Become the program that answers; it ends with its input."""
+    from wharfinger.host.binaries import ibench_path  # noqa: PLC0415
+
+    unread = [*_SHAPES, *_OF_SOURCES, "--maximum", "--cpus", "--directory"]
+    refuse(arguments, unread, "is for the sources, not for ibench peer")
+    if arguments.sources:
+        raise InvalidInput(f"SOURCE: {arguments.sources[0]!r}; ibench peer takes none")
+    argv = [str(ibench_path()), "peer"]
+    if arguments.listen is not None:
+        argv += ["--listen", arguments.listen]
+    if arguments.seconds is not None:
+        argv += ["--seconds", repr(arguments.seconds)]
+    os.execv(argv[0], argv)
 
 
 def _settings(arguments: argparse.Namespace) -> "list[SourceSetting]":
@@ -67,7 +113,18 @@ def _settings(arguments: argparse.Namespace) -> "list[SourceSetting]":
     if arguments.maximum is not None and not any(source.measures_maximum for source in chosen):
         name = chosen[0].name
         raise InvalidInput(f"--maximum: {name} has no maximum to measure; leave it out")
-    return [SourceSetting(source, cpus, directory) for source in chosen]
+    given = {name: getattr(arguments, name) for name in _names_given(arguments, chosen)}
+    return [SourceSetting(source, cpus, directory, **given) for source in chosen]
+
+
+def _names_given(arguments: argparse.Namespace, chosen: "Sequence[Source]") -> list[str]:
+    read = {name for source in chosen for name in source.options}
+    names = [option.removeprefix("--") for option in _OF_SOURCES]
+    given = [name for name in names if getattr(arguments, name) is not None]
+    for name in given:
+        if name not in read:
+            raise InvalidInput(f"--{name}: {chosen[0].name} does not read it; leave it out")
+    return given
 
 
 def _check_directory(text: str, directory: Path, chosen: "Sequence[Source]") -> None:
@@ -127,24 +184,42 @@ def _run(arguments: argparse.Namespace) -> int:
 
     if len(arguments.sources) != 1:
         raise InvalidInput(f"{len(arguments.sources)} sources are named; run takes one")
-    if arguments.intensity is None:
+    shapes = [option for option in _SHAPES if getattr(arguments, option[2:]) is not None]
+    if not shapes:
         raise InvalidInput("--intensity: not given; say how much pressure, from 0 to 100")
+    if len(shapes) > 1:
+        raise InvalidInput(f"{' and '.join(shapes)}: give one of them")
+    if arguments.intensity is None:
+        refuse(arguments, ["--seconds"], f"says nothing beside {shapes[0]}, which has its own time")
     (setting,) = _settings(arguments)
     setting = replace(setting, maximum_per_second=arguments.maximum)
     with Progress() as progress:
         if setting.source.measures_maximum and arguments.maximum is None:
             progress.tell(f"{setting.source.name}: measuring the maximum")
-        with start(setting) as source:
+        with start(setting, *_climb(arguments)) as source:
             reports = _work(source, arguments, progress)
             result = _run_result(source, arguments.intensity, reports)
     show(result, arguments.output, lambda: _run_text(result))
     return OK
 
 
+def _climb(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The options of the program, which checks them, where the intensity is not a fixed one."""
+    if arguments.ramp is not None:
+        return ("--ramp", arguments.ramp)
+    return ("--sweep", repr(arguments.sweep)) if arguments.sweep is not None else ()
+
+
 def _work(
     source: "RunningSource", arguments: argparse.Namespace, progress: Progress
 ) -> "list[Report]":
     """The reports of the time that was asked for; the last may be of part of a second."""
+    if arguments.intensity is None:
+        reports = []
+        for report in source.reports_to_end():
+            reports.append(report)
+            progress.tell(f"intensity {report.intensity:g}: achieved {report.achieved:.1f}")
+        return reports
     since = source.set_intensity(arguments.intensity)
     begun = len(source.read())
     for report in source.reports_until(since + (arguments.seconds or DEFAULT_RUN_SECONDS)):
@@ -153,36 +228,58 @@ def _work(
     return list(source.read())[begun:]
 
 
-def _run_result(source: "RunningSource", intensity: float, reports: "list[Report]") -> Record:
+def _means(reports: "Sequence[Report]") -> Record:
     elapsed = sum(report.period_seconds for report in reports)
 
     def mean(name: str) -> float | None:
         total = sum(getattr(report, name) * report.period_seconds for report in reports)
         return total / elapsed if elapsed else None
 
+    return {
+        "achieved": mean("achieved"),
+        "rate_per_second": mean("rate_per_second"),
+        "footprint_bytes": reports[-1].footprint_bytes if reports else None,
+        "seconds": elapsed,
+    }
+
+
+def _run_result(
+    source: "RunningSource", intensity: float | None, reports: "list[Report]"
+) -> Record:
+    steps = [(step, list(of_step)) for step, of_step in groupby(reports, lambda r: r.intensity)]
     keys = ("time_seconds", "achieved", "rate_per_second")
     return {
         "name": source.setting.source.name,
         "intensity": intensity,
-        "achieved": mean("achieved"),
-        "rate_per_second": mean("rate_per_second"),
+        **_means(reports),
         "unit": source.setting.source.unit,
         "maximum_per_second": source.setting.maximum_per_second,
-        "seconds": elapsed,
         "cpu_seconds": reports[-1].cpu_seconds if reports else None,
+        "steps": [{"intensity": step, **_means(of_step)} for step, of_step in steps],
         "reports": [{key: getattr(report, key) for key in keys} for report in reports],
     }
 
 
 def _run_text(result: Record) -> str:
+    if len(result["steps"]) > 1:
+        return table([{**step, "unit": result["unit"]} for step in result["steps"]], _STEP_COLUMNS)
     pairs = [
         ("source", result["name"]),
         ("intensity", fmt.number(result["intensity"])),
         ("achieved", fmt.number(result["achieved"])),
         ("rate", _rate_text(result["rate_per_second"], result["unit"])),
-        ("for", fmt.duration(result["seconds"])),
+        ("footprint", _footprint_text(result["footprint_bytes"])),
+        ("for", _time_text(result["seconds"])),
     ]
     return fields(pairs)
+
+
+def _time_text(seconds: float) -> str:
+    return fmt.duration(seconds) if seconds >= 1 else fmt.latency(seconds or 1e-6)
+
+
+def _footprint_text(footprint_bytes: int | None) -> str:
+    return f"{fmt.size(footprint_bytes)}B" if footprint_bytes else fmt.NONE
 
 
 def _rate_text(rate_per_second: float | None, unit: str) -> str:
@@ -193,15 +290,31 @@ def _rate_text(rate_per_second: float | None, unit: str) -> str:
     return f"{rate_per_second:.3g} {unit}"
 
 
+_STEP_COLUMNS: list[Column] = [
+    column("INTENSITY", form=fmt.number),
+    column("ACHIEVED", form="{:.1f}".format),
+    ("RATE", lambda step: _rate_text(step["rate_per_second"], step["unit"])),
+    ("FOOTPRINT", lambda step: _footprint_text(step["footprint_bytes"])),
+    column("FOR", "seconds", _time_text),
+]
+
+
+def _validated(setting: "SourceSetting") -> "SourceSetting":
+    # As few CPUs as can be, so that source and neighbor are certain to meet on them.
+    cpus = (setting.cpus or tuple(sorted(os.sched_getaffinity(0))))[: setting.source.cpus]
+    if not setting.source.holds:
+        return replace(setting, cpus=cpus)
+    footprint, quota = setting.footprint or VALIDATED_BYTES, setting.quota or VALIDATED_BYTES
+    return replace(setting, cpus=cpus, footprint=footprint, quota=quota)
+
+
 def _validate(arguments: argparse.Namespace) -> int:
     from wharfinger.ibench.validation import validate  # noqa: PLC0415
 
-    first = (min(os.sched_getaffinity(0)),)
     seconds = arguments.seconds or DEFAULT_POINT_SECONDS
     with Progress() as progress:
         validations = [
-            # One CPU, so that source and neighbor are certain to meet on it.
-            validate(replace(setting, cpus=setting.cpus[:1] or first), seconds, progress.tell)
+            validate(_validated(setting), seconds, progress.tell)
             for setting in _settings(arguments)
         ]
     rows = [_validation_row(validation) for validation in validations]
@@ -240,11 +353,14 @@ def _validation_text(row: Record) -> str:
     effect = row["neighbour"]
     points = [{**point, "unit": row["unit"]} for point in row["points"]]
     verdict = "does what it says" if row["holds"] else "does not do what it says"
-    withdrawn = fmt.latency(max(effect["withdrawal_seconds"], 1e-6))
-    effect_text = f"a neighbor of intensity 100 keeps {effect['kept_share']:.0%} of its performance"
+    effect_text = "what it holds no other gets, so no neighbor was tried"
+    if effect is not None:
+        withdrawn = fmt.latency(max(effect["withdrawal_seconds"], 1e-6))
+        kept = f"{effect['kept_share']:.0%} of its performance"
+        effect_text = f"a neighbor of intensity 100 keeps {kept}; withdrawn within {withdrawn}"
     lines = [
         *(f"! {problem}" for problem in row["problems"]),
         table(points, _POINT_COLUMNS),
-        f"slope {row['slope']:.3f}; {effect_text}; withdrawn within {withdrawn}",
+        f"slope {row['slope']:.3f}; {effect_text}",
     ]
     return "\n".join([f"{row['name']}: {verdict}", *map(indented, lines)])

@@ -37,7 +37,7 @@ from wharfinger.core.seams.contention import (
     Score,
     ScoreColumns,
 )
-from wharfinger.model.interference import YIELDED, SharedResource
+from wharfinger.model.interference import QUALITY_SOURCES, YIELDED, SharedResource
 from wharfinger.model.profile import Classification, Estimate, quantile
 from wharfinger.model.view import Request, View
 from wharfinger.native import add_exceeded, refresh_quality, sum_drops
@@ -156,7 +156,7 @@ class SourceTable(ContentionTable):
         """Of every server; only those are worked out whose scores have changed."""
         self._grow(servers)
         if self._stale or len(self._columns.both) != servers:
-            refresh_quality(self._levels, list(self._stale), self._quality)
+            refresh_quality(self._levels, list(self._stale), self._quality, QUALITY_SOURCES)
             self._stale.clear()
             # Also where only rows have changed: the columns of a copy are no views of its numbers.
             self._columns = QualityColumns(self._quality[0, :servers], self._quality[1, :servers])

@@ -31,7 +31,7 @@ from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
 from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import Regime
-from wharfinger.simulator.truth.physics.sources import CORE_SOURCES
+from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, MODELLED
 from wharfinger.simulator.truth.physics.truth import Physics
 
 WITH_SMT, WITHOUT_SMT = "j", "f"
@@ -73,7 +73,7 @@ def look(regime: Regime, seed: int) -> StudyFindings:
     """All measurements of one population."""
     truth = world(regime, seed)
     pairs = {name: pairwise(truth, HARDWARE[name]) for name in (WITH_SMT, WITHOUT_SMT)}
-    taken = {each: list(_taken(truth, each)) for each in R if each not in CORE_SOURCES}
+    taken = {each: list(_taken(truth, each)) for each in MODELLED if each not in CORE_SOURCES}
     mcf = at(truth.applications["mcf"], 1.0)
     memcached = truth.applications["memcached"]
     service = at(memcached, MEMCACHED_CPUS, load_per_second=QUERIES_PER_SECOND)

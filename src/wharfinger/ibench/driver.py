@@ -35,7 +35,8 @@ class Report:
 
     ``time_seconds`` is of ``time.monotonic``. ``achieved`` is on the scale of the ``intensity``
     asked for; above 100 where a device gave more than was measured. ``rate_per_second`` is in
-    ``unit``; ``count`` (of work) and ``cpu_seconds`` are since the source's start.
+    ``unit``; ``count`` (of work), ``bytes`` (moved) and ``cpu_seconds`` are since the source's
+    start; ``footprint_bytes`` is what it holds at the period's end.
     """
 
     time_seconds: float
@@ -46,6 +47,8 @@ class Report:
     unit: str
     count: int
     cpu_seconds: float
+    bytes: int = 0
+    footprint_bytes: int = 0
 
 
 class SourceProcess(ABC):
@@ -207,6 +210,18 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
             yield from self.reports[count:]
             count = len(self.reports)
 
+    def reports_to_end(self) -> Iterator[Report]:
+        """All reports, until it ends by itself; raises ``Unavailable`` if by a fault."""
+        count, goes_on = 0, True
+        while goes_on:
+            yield from self.reports[count:]
+            count = len(self.reports)
+            goes_on = not self._process.wait_for_output(ANSWER_SECONDS) or self._take_in()
+        yield from self.reports[count:]
+        status, said = self._process.last_words()
+        if status != 0:
+            raise failure(status, said)
+
     def read(self) -> Sequence[Report]:
         """All reports so far, without waiting."""
         while self._process.wait_for_output(0) and self._take_in():
@@ -265,13 +280,13 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
             self._since_seconds = float(line["time_seconds"])
 
 
-def start(setting: SourceSetting) -> RunningSource:
-    """Start a source as a child of this process, at intensity 0.
+def start(setting: SourceSetting, *options: str) -> RunningSource:
+    """Start a source as a child of this process, at intensity 0 unless ``options`` say otherwise.
 
     Raises ``InvalidInput`` for a wrong setting, ``Unavailable`` if there is no signal here or it
     could not be started.
     """
-    return _prepared(setting, PlainProcess(setting.command()))
+    return _prepared(setting, PlainProcess(setting.command(*options)))
 
 
 def start_supervised(

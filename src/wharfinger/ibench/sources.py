@@ -23,6 +23,9 @@ class Source:
 
     ``uses_directory``: it works on a directory's file system, otherwise on CPUs alone.
     ``measures_maximum``: its intensity is a share of a rate that must be measured first.
+    ``holds``: its intensity is a footprint, which it keeps from others while it lasts.
+    ``options``: those of the command line that it reads beside, named as in ``SourceSetting``.
+    ``cpus``: How many it needs at least.
     """
 
     resource: SharedResource
@@ -31,6 +34,9 @@ class Source:
     intensity: str
     uses_directory: bool = False
     measures_maximum: bool = False
+    holds: bool = False
+    options: tuple[str, ...] = ()
+    cpus: int = 1
 
     @property
     def name(self) -> str:
@@ -38,12 +44,112 @@ class Source:
         return self.resource.value
 
 
+_TIME, _OPERATIONS = "of each CPU's time", "operations/s"
 SOURCES = (
     Source(
         resource=SharedResource.INTEGER,
         about="integer work on the same CPU",
+        unit=_OPERATIONS,
+        intensity=_TIME,
+    ),
+    Source(
+        resource=SharedResource.FLOATING_POINT,
+        about="scalar floating-point work on the same CPU",
+        unit=_OPERATIONS,
+        intensity=_TIME,
+    ),
+    Source(
+        resource=SharedResource.VECTOR,
+        about="work on 256-bit vectors on the same CPU",
+        unit=_OPERATIONS,
+        intensity=_TIME,
+    ),
+    Source(
+        resource=SharedResource.L1_INSTRUCTION_CACHE,
+        about="jumps between blocks of code",
+        unit=_OPERATIONS,
+        intensity="of the cache",
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.L1_DATA_CACHE,
+        about="reads of random lines",
+        unit=_OPERATIONS,
+        intensity="of the cache",
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.TLB,
+        about="reads of one line of random pages",
+        unit=_OPERATIONS,
+        intensity="of the entries",
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.L2_CACHE,
+        about="reads of random lines that pass the first level",
+        unit=_OPERATIONS,
+        intensity="of the cache",
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.L2_BANDWIDTH,
+        about="streams through half of the cache",
+        unit="bytes/s",
+        intensity=_TIME,
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.LAST_LEVEL_CACHE,
+        about="reads of random lines that pass the levels above",
+        unit=_OPERATIONS,
+        intensity="of the cache",
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.LAST_LEVEL_CACHE_BANDWIDTH,
+        about="streams through a quarter of the cache",
+        unit="bytes/s",
+        intensity=_TIME,
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.PREFETCHER,
+        about="unpredictable jumps in a small program",
+        unit=_OPERATIONS,
+        intensity=_TIME,
+    ),
+    Source(
+        resource=SharedResource.INTERCONNECT,
+        about="messages from each CPU to others",
+        unit="messages/s",
+        intensity="of each CPU's time, and of the CPUs written to",
+        cpus=2,
+    ),
+    Source(
+        resource=SharedResource.MEMORY_CAPACITY,
+        about="random accesses to memory that it holds",
         unit="operations/s",
-        intensity="of each CPU's time",
+        intensity="of the memory that could be had",
+        holds=True,
+        options=("footprint", "stride"),
+    ),
+    Source(
+        resource=SharedResource.MEMORY_BANDWIDTH,
+        about="streams through memory",
+        unit="bytes/s",
+        intensity="of the rate it reaches at most",
+        measures_maximum=True,
+        options=("footprint",),
+    ),
+    Source(
+        resource=SharedResource.STORAGE_CAPACITY,
+        about="random block I/O in a file that it holds",
+        unit="bytes/s",
+        intensity="of its quota",
+        uses_directory=True,
+        holds=True,
+        options=("quota",),
     ),
     Source(
         resource=SharedResource.STORAGE_BANDWIDTH,
@@ -52,6 +158,15 @@ SOURCES = (
         intensity="of the rate it reaches at most",
         uses_directory=True,
         measures_maximum=True,
+        options=("file-bytes",),
+    ),
+    Source(
+        resource=SharedResource.NETWORK_BANDWIDTH,
+        about="requests to a peer",
+        unit="bytes/s",
+        intensity="of the rate it reaches at most",
+        measures_maximum=True,
+        options=("peer",),
     ),
 )
 
@@ -66,6 +181,10 @@ class SourceSetting:
         file_bytes: Of the file that it works on, which has no name and leaves nothing.
         maximum_per_second: What intensity 100 stands for, where ``measures_maximum``; ``None`` =
             measured at each start, which takes 1 to 5 seconds of full pressure.
+        footprint: Bytes of memory at most; ``None`` = as much as the source would take.
+        stride: Bytes from one access to the next; ``None`` = random.
+        quota: Bytes of storage at intensity 100; ``None`` = a tenth of what is free.
+        peer: ``HOST:PORT`` of a ``wharfinger-ibench peer``; ``None`` = one of its own, on loopback.
     """
 
     source: Source
@@ -74,6 +193,10 @@ class SourceSetting:
     file_bytes: int = DEFAULT_FILE_BYTES
     maximum_per_second: float | None = None
     report_seconds: float = 1.0
+    footprint: int | None = None
+    stride: int | None = None
+    quota: int | None = None
+    peer: str | None = None
 
     def command(self, *options: str) -> tuple[str, ...]:
         """The program and its arguments."""
@@ -82,8 +205,11 @@ class SourceSetting:
         if self.cpus:
             command += ["--cpus", ",".join(map(str, sorted(set(self.cpus))))]
         if self.source.uses_directory:
-            directory = str(self.directory.absolute())
-            command += ["--directory", directory, "--file-bytes", str(self.file_bytes)]
+            command += ["--directory", str(self.directory.absolute())]
+        for name in self.source.options:
+            value = getattr(self, name.replace("-", "_"))
+            if value is not None:
+                command += [f"--{name}", str(value)]
         if self.source.measures_maximum and self.maximum_per_second is not None:
             command += ["--maximum", repr(float(self.maximum_per_second))]
         return (*command, *options)

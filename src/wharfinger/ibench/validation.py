@@ -62,7 +62,8 @@ class Validation:
     """The result for one source, or the ``reason`` why it gives no signal here.
 
     ``maximum_per_second`` is what intensity 100 stands for. The ``slope`` of the line through
-    ``points``, achieved against asked, should be 1. ``problems`` has a line for each.
+    ``points``, achieved against asked, should be 1. ``problems`` has a line for each. A source that
+    holds what it takes has no ``effect``: a like neighbor gets nothing, or had it before.
     """
 
     source: Source
@@ -97,10 +98,12 @@ def validate(setting: SourceSetting, seconds_per_point: float, progress: Progres
         for intensity in INTENSITIES:
             progress(f"{name}: intensity {intensity:g}")
             points.append(_point(source, intensity, seconds_per_point))
-        progress(f"{name}: effect on a neighbor")
-        effect = _effect(source, seconds_per_point)
+        effect = None
+        if not setting.source.holds:
+            progress(f"{name}: effect on a neighbor")
+            effect = _effect(source, seconds_per_point)
     problems = [problem for point in points if (problem := _problem_of(point))]
-    if (kept := effect.kept_share) > SLOWED_SHARE:
+    if effect is not None and (kept := effect.kept_share) > SLOWED_SHARE:
         problems.append(f"a neighbor keeps {kept:.0%} of its performance beside intensity 100")
     return Validation(
         source=setting.source,

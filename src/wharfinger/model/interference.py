@@ -23,7 +23,15 @@ class SharedResource(StrEnum):
     INTEGER = "integer"
     FLOATING_POINT = "floating-point"
     VECTOR = "vector"
+    # Behind the others: arrays by source are in this order, and recordings know the first ones.
+    L2_BANDWIDTH = "l2-bandwidth"
+    LAST_LEVEL_CACHE_BANDWIDTH = "last-level-cache-bandwidth"
+    PREFETCHER = "prefetcher"
+    INTERCONNECT = "interconnect"
 
+
+QUALITY_SOURCES = 13
+"""So many, the first ones, resource quality is the mean of: those that there are scores of."""
 
 YIELDED = frozenset({SharedResource.INTEGER, SharedResource.FLOATING_POINT, SharedResource.VECTOR})
 """Best-effort work has the lowest weight: it leaves the cores to others."""

@@ -23,7 +23,7 @@ def switch_after(
 def needed_quality(
     caused: Mapping[SharedResource, Estimate],
     tolerated: Mapping[SharedResource, Estimate] | None,
-    sources: int,
+    counted: frozenset[SharedResource],
 ) -> float: ...
 def room_by_quality(
     quality: NDArray[np.float64],
@@ -53,7 +53,7 @@ def tiers_with_room(
     bounds: list[float],
 ) -> tuple[list[NDArray[np.bool_]], list[bool]]: ...
 def refresh_quality(
-    levels: NDArray[np.float64], rows: list[int], quality: NDArray[np.float64]
+    levels: NDArray[np.float64], rows: list[int], quality: NDArray[np.float64], sources: int
 ) -> None: ...
 
 class BusyCurve:

@@ -44,7 +44,7 @@ from wharfinger.model.decisions import (
     Refuse,
     Stage,
 )
-from wharfinger.model.interference import SharedResource
+from wharfinger.model.interference import QUALITY_SOURCES, SharedResource
 from wharfinger.model.pairs import ANY_PLATFORM, PairProfile
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Curve, Estimate
@@ -56,7 +56,7 @@ from wharfinger.testing.harness import Expecting, expect
 
 _N = TypeVar("_N", bound=np.generic)
 
-_SOURCES = tuple(SharedResource)
+_SOURCES = tuple(SharedResource)[:QUALITY_SOURCES]  # those that there are scores of
 _MEBIBYTE = 1024**2
 PLATFORMS = ("slow", "usual", "fast")
 ABLE = tuple(

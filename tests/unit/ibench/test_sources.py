@@ -25,7 +25,7 @@ def test_sources_are_named_after_what_they_press_on():
 
 
 def test_an_unknown_source_is_told_the_known_ones():
-    with pytest.raises(InvalidInput, match="'integers'; name one of: integer, storage-bandwidth"):
+    with pytest.raises(InvalidInput, match="'integers'; name one of: integer, floating-point"):
         source_named("integers")
 
 
@@ -38,6 +38,14 @@ def test_a_setting_says_only_what_its_source_reads(tmp_path: Path):
     assert storage.command()[4:] == (
         "--directory", str(tmp_path), "--file-bytes", "8388608", "--maximum", "5.0",
     )  # fmt: skip
+
+
+def test_a_setting_says_what_bounds_its_source():
+    memory = SourceSetting(source_named("memory-capacity"), footprint=64 << 20, quota=5)
+    assert memory.command()[4:] == ("--footprint", "67108864")
+    network = SourceSetting(source_named("network-bandwidth"), peer="[::1]:7000")
+    assert network.command()[4:] == ("--peer", "[::1]:7000")
+    assert SourceSetting(source_named("storage-capacity")).command()[6:] == ()
 
 
 def test_every_source_works_on_its_unit_where_it_has_a_signal(tmp_path: Path):

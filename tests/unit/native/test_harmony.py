@@ -285,7 +285,7 @@ SCORES = np.full(R, 50.0)
         ({"cpu": -1}, "cpu -1"),
         ({"memory": -2}, "memory -2"),
         ({"z": np.nan}, "z is nan"),
-        ({"caused": SCORES[1:]}, "13 sources"),
+        ({"caused": SCORES[1:]}, "17 sources"),
         ({"caused": np.full(R, np.inf)}, "infinite"),
         ({"tolerated": np.full(R, -np.inf)}, "infinite"),
         ({"caused_variance": -SCORES}, "negative"),
@@ -335,7 +335,7 @@ def test_columns_that_are_too_short_are_refused():
         with pytest.raises(ValueError, match="shorter than 3 rows"):
             servers.update()
     servers.columns = columns | {"caused": columns["caused"][1:]}
-    with pytest.raises(ValueError, match="13 sources"):
+    with pytest.raises(ValueError, match="17 sources"):
         servers.update()
     servers.columns = columns
     servers.update()
@@ -362,4 +362,4 @@ def test_a_huge_keep_costs_no_memory():
 
 
 def test_the_kernel_has_the_sources_of_the_model():
-    assert R == 13, "SOURCES in native/kernels/_treap.pxd"
+    assert R == 17, "SOURCES in native/kernels/_treap.pxd"

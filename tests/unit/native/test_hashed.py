@@ -114,7 +114,7 @@ def test_what_is_wrong_is_refused() -> None:
     index.update(2, np.zeros((R, 2)), tags())
     with pytest.raises(ValueError, match="no room for 5"):
         index.drawn(np.zeros(R), able, 5, 1, into)
-    with pytest.raises(ValueError, match="not 13 scores"):
+    with pytest.raises(ValueError, match="not 17 scores"):
         index.drawn(np.zeros(R - 1), able, 1, 1, into)
     with pytest.raises(ValueError, match="hashes are needed"):
         HashedServers(HASHES[:3], False)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from wharfinger.model.arrays import Array
 from wharfinger.native import press_residents, seat_residents, sum_losses
 
-R, PER_POINT, MIN_SCORE, MAX_DROP = 13, 0.05129329438755058, 10.0, 2.3
+R, PER_POINT, MIN_SCORE, MAX_DROP = 17, 0.05129329438755058, 10.0, 2.3
 
 
 def seated(scores: Array) -> tuple[Array, ...]:
@@ -41,7 +41,7 @@ def by_numpy(scores: Array) -> tuple[Array, ...]:
     return slope, doubt, steep, others, drop, variance, np.array([unspent, unspent_variance])
 
 
-@given(seed=st.integers(0, 2**32), count=st.integers(1, 6), width=st.sampled_from((3, 8, R, 16)))
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 6), width=st.sampled_from((3, 8, R, 32)))
 def test_it_is_numpys_answer(seed: int, count: int, width: int) -> None:
     random = np.random.default_rng(seed)
     scores = random.uniform(0, 100, (count, 4, width))
@@ -52,9 +52,9 @@ def test_it_is_numpys_answer(seed: int, count: int, width: int) -> None:
 
 
 def test_shapes_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="of at most 16"):
-        seated(np.zeros((2, 4, 17)))
-    with pytest.raises(ValueError, match="not 2 residents by 13 sources"):
+    with pytest.raises(ValueError, match="of at most 32"):
+        seated(np.zeros((2, 4, 33)))
+    with pytest.raises(ValueError, match="not 2 residents by 17 sources"):
         seated(np.zeros((2, 3, R)))
 
 
@@ -97,7 +97,7 @@ def _bent(points: Array, score: Array) -> Array:
 def test_residents_and_sources_that_do_not_fit_are_refused() -> None:
     by_source, of_residents, four = np.zeros((R, 3)), np.zeros(3), np.zeros(4)
     sources = by_source, by_source, by_source, by_source, np.zeros(R), np.zeros(R), MAX_DROP
-    with pytest.raises(ValueError, match="not 4 residents by 13 sources"):
+    with pytest.raises(ValueError, match="not 4 residents by 17 sources"):
         press_residents(*sources, of_residents, of_residents, four, four)
     at, sums = np.zeros(3, dtype=np.int64), np.zeros(2)
     with pytest.raises(ValueError, match="not 4 residents of 2 servers"):

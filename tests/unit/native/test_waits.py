@@ -154,20 +154,21 @@ def test_quality_is_worked_out_for_the_rows_that_are_named(seed, servers):
     left = (100 - np.minimum(levels[2], 100)).mean(axis=0)
     tolerated = np.clip(levels[0], 0, 100).mean(axis=0)
     quality, rows = np.full((2, servers), -1.0), np.nonzero(rng.random(servers) < 0.5)[0].tolist()
-    refresh_quality(levels, rows, quality)
+    refresh_quality(levels, rows, quality, levels.shape[1])
     expected = np.full((2, servers), -1.0)
     expected[:, rows] = np.array([left / 100, (left + tolerated) / 200])[:, rows]
     assert quality == pytest.approx(expected)
     with pytest.raises(ValueError, match="no row"):
-        refresh_quality(levels, [servers], quality)
+        refresh_quality(levels, [servers], quality, levels.shape[1])
 
 
 def test_what_is_unknown_of_a_workload_needs_nothing():
+    ten = frozenset(list(SharedResource)[:10])
     scores = [Estimate(120.0, 1.0), Estimate(30.0, 1.0)]
     caused = dict(zip(SharedResource, scores, strict=False))
-    assert needed_quality(caused, None, 10) == pytest.approx(0.13)
-    assert needed_quality(caused, caused, 10) == pytest.approx((130 + 70) / 2 / 1000)
-    assert needed_quality({}, {}, 10) == 0
+    assert needed_quality(caused, None, ten) == pytest.approx(0.13)
+    assert needed_quality(caused, caused, ten) == pytest.approx((130 + 70) / 2 / 1000)
+    assert needed_quality({}, {}, ten) == 0
 
 
 @given(st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 5))

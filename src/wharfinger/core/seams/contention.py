@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from wharfinger.core.seams.part import PolicyPart
 from wharfinger.model.decisions import Prediction
-from wharfinger.model.interference import SharedResource
+from wharfinger.model.interference import QUALITY_SOURCES, SharedResource
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.view import Request, View
@@ -100,8 +100,9 @@ class QualityColumns:
     @classmethod
     def of(cls, scores: ScoreColumns) -> "QualityColumns":
         """Of servers with these scores."""
-        left = (POINTS - np.minimum(scores.caused, POINTS)).mean(axis=0)
-        tolerated = np.clip(scores.tolerated, 0.0, POINTS).mean(axis=0)
+        counted = slice(QUALITY_SOURCES)
+        left = (POINTS - np.minimum(scores.caused[counted], POINTS)).mean(axis=0)
+        tolerated = np.clip(scores.tolerated[counted], 0.0, POINTS).mean(axis=0)
         return cls(left / POINTS, (left + tolerated) / 2 / POINTS)
 
 

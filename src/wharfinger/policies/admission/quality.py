@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.core.seams.contention import Array
-from wharfinger.model.interference import SharedResource
+from wharfinger.model.interference import QUALITY_SOURCES, SharedResource
 from wharfinger.model.profile import Classification
 from wharfinger.model.view import View
 from wharfinger.native import needed_quality
 
-SOURCES = len(SharedResource)
+COUNTED = frozenset(tuple(SharedResource)[:QUALITY_SOURCES])
 
 
 class QualityMeasure(StrEnum):
@@ -40,7 +40,7 @@ class Ranges(StrEnum):
 def demand(classification: Classification, measure: QualityMeasure) -> float:
     """The quality that a workload needs, from 0 to 1; sources that are unknown need none."""
     tolerated = classification.tolerated if measure is QualityMeasure.BOTH else None
-    return needed_quality(classification.caused, tolerated, SOURCES)
+    return needed_quality(classification.caused, tolerated, COUNTED)
 
 
 def has_scores(view: View) -> bool:

@@ -19,6 +19,14 @@ _DISK_DEPTH, _NETWORK_DEPTH = 8.0, 64.0
 """Requests under way: a disk's queue is short; nothing limits what is sent, so that it starves its
 co-runners (dissertation 5.3, SoI5)."""
 CORE_SOURCES = frozenset(CORE_RESOURCES)  # on what only threads of one core share
+_NO_LAW = {
+    SharedResource.L2_BANDWIDTH,
+    SharedResource.LAST_LEVEL_CACHE_BANDWIDTH,
+    SharedResource.PREFETCHER,
+    SharedResource.INTERCONNECT,
+}
+MODELLED = tuple(each for each in SharedResource if each not in _NO_LAW)
+"""Sources whose resource the physics knows; the others have no effect."""
 
 
 def source_of(

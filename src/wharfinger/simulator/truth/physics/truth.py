@@ -14,7 +14,7 @@ from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.hardware import Hardware
 from wharfinger.simulator.truth.physics.solver import Asked, Constants, Solution, Solver, bandwidths
-from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, source_of
+from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, MODELLED, source_of
 from wharfinger.simulator.truth.queueing import Queue
 
 _PER_SECOND = 1e9  # per nanosecond
@@ -99,6 +99,8 @@ class Physics:
         self, platform: str, resource: SharedResource, intensity: float, beside: TrueResident
     ) -> TrueResident | None:
         """A source beside a workload; those of a core need its other threads."""
+        if resource not in MODELLED:
+            return None
         if resource in CORE_SOURCES and not self._solvers[platform].has_siblings:
             return None
         cpus = beside.cpu_millicpus / MILLICPUS_PER_CPU
