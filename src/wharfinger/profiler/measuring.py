@@ -18,7 +18,13 @@ from wharfinger.errors import InvalidInput
 from wharfinger.manifest.loading import load_manifests
 from wharfinger.model.performance import Quantity
 from wharfinger.model.workload import Workload
-from wharfinger.monitor.spec import WatchSpec, main_quantity, spec_of, wanted_quantities
+from wharfinger.monitor.spec import (
+    DEFAULT_PERCENTILE,
+    WatchSpec,
+    main_quantity,
+    spec_of,
+    wanted_quantities,
+)
 from wharfinger.monitor.watch import Watch
 from wharfinger.profiler.program import OwnProcess
 
@@ -38,6 +44,8 @@ def workload_of(command: Sequence[str], measure: Section, beside: Section, sourc
     if measure:
         spec["measure"] = measure
     spec.setdefault("type", "latency-critical" if _serves(measure) else "batch")
+    if spec["type"] == "latency-critical":
+        spec.setdefault("target", _target(measure))
     document = {
         "apiVersion": "wharfinger.dev/v1alpha1",
         "kind": "Workload",
@@ -51,6 +59,19 @@ def workload_of(command: Sequence[str], measure: Section, beside: Section, sourc
 def _serves(measure: Section) -> bool:
     http = measure.get("http")
     return "load" in measure or (isinstance(http, Mapping) and http.get("kind") == "histogram")
+
+
+def _target(measure: Section) -> Section:
+    """Of a service without one: only which quantities it names counts here, not how much."""
+    http = measure.get("http") or {}
+    regexes = [(measure.get(way) or {}).get("regex") for way in ("load", "progress")]
+    words = " ".join(str(regex) for regex in regexes if regex)
+    is_histogram = http.get("kind") == "histogram"
+    latency = {"percentile": http.get("percentile", DEFAULT_PERCENTILE), "below": "1s"}
+    if "<latency_" not in words and not is_histogram:
+        return {"throughput": "1/s"}
+    told = (is_histogram and "percentile" not in http) or "<throughput>" in words
+    return {"latency": latency} | ({"throughput": "1/s"} if told else {})
 
 
 def read_measure(path: Path) -> tuple[Section, Section]:

@@ -25,6 +25,7 @@ from wharfinger.profiling.steps import RunFailed
 MAX_OUTPUT_BYTES = 1 << 20
 """Kept of a command's output: what is older is dropped once it has been read."""
 MAX_WORDS = 200
+_LISTEN = "0A"
 _MERGED = 'exec "$@" 2>&1'
 """The reader keeps standard error for itself; a program may tell its performance there."""
 
@@ -50,6 +51,26 @@ class Profiled(ABC):
     def io_bytes(self) -> dict[int, int]:
         """Moved to and from devices so far, by process."""
         return io_bytes(self._pids())
+
+    def listens(self) -> bool:
+        """Whether it accepts connections on any TCP port."""
+        inodes = set(_listening())
+        for pid in self._pids():
+            with contextlib.suppress(OSError):
+                for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+                    if str(descriptor.readlink()) in inodes:
+                        return True
+        return False
+
+
+def _listening() -> Iterator[str]:
+    """As links of descriptors name them."""
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == _LISTEN:
+                    yield f"socket:[{fields[9]}]"
 
 
 class OwnProcess(Profiled):

@@ -43,7 +43,7 @@ SHORT_TRIALS = 3
 """Of a program that ends soon: one start alone may have had to wait."""
 TRIAL_SECONDS = 1.0
 """In which a program that tells its performance shows how often."""
-READY_SECONDS = 30.0
+READY_SECONDS, GUESS_SECONDS = 30.0, 10.0
 """For a service to get ready for its load generator."""
 RUN_FACTOR = 20.0
 """A run beside a source that takes so many times its usual time counts as no performance."""
@@ -377,13 +377,18 @@ class CommandSession:
             self._readings = CommandReadings(self._workload, output, self._load.output, root)
 
     def _await_ready(self) -> None:
-        until = time.monotonic() + READY_SECONDS
-        while True:
+        """As ``run.ready`` and ``measure.http`` say; else until it listens, or for some seconds."""
+        began = time.monotonic()
+        guesses = self._workload.run.ready is None and self._workload.measure.http is None
+        while not self._present.over:
             self._heard.look()
-            why = self._heard.why_not_ready
-            if not why or self._present.over:
+            waited = time.monotonic() - began
+            if guesses and (waited >= GUESS_SECONDS or self._present.listens()):
                 return
-            if time.monotonic() >= until:
+            why = self._heard.why_not_ready
+            if not guesses and not why:
+                return
+            if waited >= READY_SECONDS:
                 raise RunFailed(f"not ready within {READY_SECONDS:.0f} s: {why}")
             self._wait()
 
