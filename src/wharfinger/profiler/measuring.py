@@ -40,7 +40,8 @@ def workload_of(command: Sequence[str], measure: Section, beside: Section, sourc
 
     ``beside`` are further fields of ``spec``. Raises ``InvalidManifest``.
     """
-    spec: Section = {"run": {"command": list(command)}, **beside}
+    run = {**beside.get("run", {}), "command": list(command)}
+    spec: Section = {**beside, "run": run}
     if measure:
         spec["measure"] = measure
     spec.setdefault("type", "latency-critical" if _serves(measure) else "batch")
