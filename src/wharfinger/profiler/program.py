@@ -14,6 +14,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput, Unavailable
@@ -61,6 +62,15 @@ class Profiled(ABC):
                     if str(descriptor.readlink()) in inodes:
                         return True
         return False
+
+
+@dataclass(frozen=True, slots=True)
+class WholeRun:
+    """What a run took, of time, CPU time and I/O with devices."""
+
+    seconds: float
+    cpu_seconds: float
+    io_bytes: int
 
 
 def _listening() -> Iterator[str]:
@@ -115,16 +125,15 @@ class OwnProcess(Profiled):
             self._ended = time.monotonic()
         return ended
 
-    def end(self) -> tuple[float, float]:
-        """Seconds that it took, and of CPU time; ``RunFailed``: it did not end well by itself.
-
-        To be called once it is over, and once.
-        """
-        before = _reaped_cpu_seconds()
+    def end(self) -> WholeRun:
+        """What it took, once it is over; raises ``RunFailed`` if it did not end well by itself."""
+        # Of a child that has been waited for, both are ours.
+        before, moved = _reaped_cpu_seconds(), _reaped_io_bytes()
         status = self._reader.wait()
         ended = self._ended or time.monotonic()
         if status == 0:
-            return ended - self.began, _reaped_cpu_seconds() - before
+            used, moved = _reaped_cpu_seconds() - before, _reaped_io_bytes() - moved
+            return WholeRun(ended - self.began, used, moved)
         how = f"was ended by signal {status - 128}" if status > 128 else f"ended with {status}"
         raise RunFailed(f"{self._command}: {how}{self._last_words()}")
 
@@ -160,6 +169,10 @@ class OwnProcess(Profiled):
 def _reaped_cpu_seconds() -> float:
     use = resource.getrusage(resource.RUSAGE_CHILDREN)
     return use.ru_utime + use.ru_stime
+
+
+def _reaped_io_bytes() -> int:
+    return io_bytes([os.getpid()]).get(os.getpid(), 0)
 
 
 @contextlib.contextmanager

@@ -144,7 +144,7 @@ class CommandSession:
     def _found_over(self, *, is_measured: bool) -> None:
         if self._running is not None:
             raise RunFailed(f"process {self._running.pid} has ended")
-        seconds, _ = self._own.end()
+        seconds = self._own.end().seconds
         name = self._command[0]
         if is_measured and not self._heard.told():
             why = self.why_silent()
@@ -152,7 +152,7 @@ class CommandSession:
         for _ in range(SHORT_TRIALS if seconds < TRIAL_SECONDS / 10 else 0):
             self._start()
             self._own.wait(TRIAL_SECONDS)
-            seconds = min(seconds, self._own.end()[0])
+            seconds = min(seconds, self._own.end().seconds)
         if seconds < MIN_RUN_SECONDS:
             mend = "give a command that works for longer"
             raise RunFailed(f"{name} ended after {seconds * 1000:.0f} ms, at once; {mend}")
@@ -266,7 +266,7 @@ class CommandSession:
 
     def _whole_runs(self, until: float) -> Stretch | None:
         """Runs until they have taken long enough together."""
-        seconds, cpus, told, count = 0.0, 0.0, dict[Quantity, list[float]](), 0
+        seconds, cpus, moved, told = 0.0, 0.0, 0, dict[Quantity, list[float]]()
         while seconds < MIN_STRETCH_SECONDS:
             if time.monotonic() >= until:
                 return None
@@ -281,15 +281,17 @@ class CommandSession:
                 self._stop()
                 return Stretch(took, {self.wanted[0]: 0.0})
             self._look()
-            took, used = own.end()
-            cpus += used
-            seconds, count = seconds + took, count + 1
+            run = own.end()
+            took, cpus, moved = run.seconds, cpus + run.cpu_seconds, moved + run.io_bytes
+            seconds += took
             values = self._heard.newest() or {Quantity.RATE: (self._heard.work() or 1.0) / took}
             for quantity, value in values.items():
                 told.setdefault(quantity, []).append(value)
         means = {quantity: fmean(values) for quantity, values in told.items()}
-        alone = self._source is None
-        return Stretch(seconds, means, cpus / seconds if alone and cpus else None)
+        if self._source is not None:
+            return Stretch(seconds, means)
+        self._io_bytes_per_second = moved / seconds
+        return Stretch(seconds, means, cpus / seconds)
 
     def _use_of_cpu(self, seconds: float) -> Stretch:
         self._mark_cpu()
