@@ -47,6 +47,8 @@ COMMANDS = {
     "context": "list, choose or change the managers that are known by name",
     "slurm": "hand jobs with targets to Slurm, for a manager to place",
     "ibench": "list, run or validate the sources of interference",
+    "profile": "measure what interference a program tolerates and causes",
+    "pair": "say which profiled programs share a server's cores",
     "schema": "print the JSON Schema of the manifest",
     "completion": "print a completion script for a shell",
     "classify": "predict performance from a few measurements, or evaluate such predictions",
@@ -100,6 +102,8 @@ class CommandParser(argparse.ArgumentParser):
     """Options may stand anywhere; not for the parser that finds the command."""
     passes_on = ""
     """The argument that takes all after ``--`` as it is, for a program of the user's."""
+    may_pass_nothing = False
+    """Whether there may be no such program."""
 
     def parse_known_args(  # type: ignore[override] # argparse overloads it for namespaces
         self, args: "Sequence[str] | None" = None, namespace: argparse.Namespace | None = None
@@ -124,7 +128,7 @@ class CommandParser(argparse.ArgumentParser):
         end = args.index("--") if "--" in args else len(args)
         parsed, unknown = super().parse_known_args(args[:end], namespace)
         words = [*getattr(parsed, self.passes_on), *args[end + 1 :]]
-        if not words:
+        if not words and not self.may_pass_nothing:
             self.error("name the program and its arguments after --")
         setattr(parsed, self.passes_on, words)
         return parsed, unknown

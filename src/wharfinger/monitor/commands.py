@@ -18,7 +18,8 @@ LIMIT_SECONDS = 5.0
 MAX_BYTES = 65536
 
 # Not by ``wharfinger.native``, which would bring NumPy into the meter.
-_READER = str(Path(__file__).parents[1] / "native" / "wharfinger-reader")
+READER = str(Path(__file__).parents[1] / "native" / "wharfinger-reader")
+"""Runs a command, and ends with who started it; see ``native/reader``."""
 _NOT_RUN = 127
 
 
@@ -86,7 +87,7 @@ class CommandRun:
         self._output, self._began = b"", time.monotonic()
         try:
             self._process = subprocess.Popen(
-                [_READER, str(os.getpid()), self._user, *self._command],
+                [READER, str(os.getpid()), self._user, *self._command],
                 env=self._env,
                 cwd=self._working_directory,
                 stdin=subprocess.DEVNULL,

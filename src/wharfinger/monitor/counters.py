@@ -1,4 +1,4 @@
-"""CPU time and instructions of a workload, for ``proxy``.
+"""CPU time, I/O and instructions of a workload, for ``proxy`` and profilers.
 
 Instructions come from perf counters of a cgroup or a process tree, which need hardware and
 permission; ``open_counters`` says why there are none. CPU time is always available.
@@ -7,7 +7,7 @@ permission; ``open_counters`` says why there are none. CPU time is always availa
 import ctypes
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,6 +48,17 @@ def cpu_seconds(cpu_file: str, root_pid: int) -> float | None:
                 return int(text.split(None, 2)[1]) / 1e6
             return int(text) / 1e9
     return measure_tree(root_pid).cpu_seconds if root_pid else None
+
+
+def io_bytes(pids: Iterable[int]) -> dict[int, int]:
+    """What each has moved to and from devices so far; without those that don't tell."""
+    moved = {}
+    for pid in pids:
+        with suppress(OSError, ValueError, KeyError):
+            lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+            fields = dict(line.split(": ") for line in lines)
+            moved[pid] = int(fields["read_bytes"]) + int(fields["write_bytes"])
+    return moved
 
 
 def throttled_periods(throttle_file: str) -> tuple[int, int] | None:

@@ -29,7 +29,7 @@ from wharfinger.host.sandbox import SandboxOutcome, SandboxReport, clean_up, rea
 from wharfinger.host.supervisor import Supervisor, request_stop
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Workload, WorkloadType
-from wharfinger.monitor.counters import cpu_seconds
+from wharfinger.monitor.counters import cpu_seconds, io_bytes
 from wharfinger.profiling.steps import RunFailed
 
 BEGIN_SECONDS = 20.0
@@ -99,13 +99,7 @@ class SandboxedRun(SupervisedTree):
         return cpu_seconds(cpu_file(self.group), self._supervisor.pid)
 
     def _read_io_bytes(self) -> dict[int, int]:
-        moved = {}
-        for pid in descendants(self._supervisor.pid):
-            with suppress(OSError, ValueError, KeyError):
-                lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-                fields = dict(line.split(": ") for line in lines)
-                moved[pid] = int(fields["read_bytes"]) + int(fields["write_bytes"])
-        return moved
+        return io_bytes(descendants(self._supervisor.pid))
 
     def set_cpu(self, cpu_millicpus: int) -> None:
         """Give it another allocation of CPU; raises ``RunFailed``."""

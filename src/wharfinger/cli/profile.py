@@ -1,0 +1,331 @@
+"""``wharfinger profile``: what interference a program tolerates and causes; needs no manager."""
+
+import argparse
+import json
+import os
+import shlex
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wharfinger.cli import format as fmt
+from wharfinger.cli.main import OK, CommandParser
+from wharfinger.cli.options import add_option, refuse
+from wharfinger.cli.output import Record, column, show, table
+from wharfinger.cli.progress import Progress, ended_in_order
+from wharfinger.cli.readers import number, seconds_above_zero, share, whole
+from wharfinger.errors import InvalidInput
+
+# Not imported at run time: help needs none of it.
+if TYPE_CHECKING:
+    from wharfinger.model.workload import Workload
+    from wharfinger.profiler.program import RunningProcess
+
+OUTPUTS = ("table", "json", "csv")
+_MEASURES = (
+    ("--measure-regex", "progress.regex"),
+    ("--measure-file", "progress.file"),
+    ("--measure-http", "http.url"),
+    ("--measure-metric", "http.metric"),
+    ("--measure-percentile", "http.percentile"),
+    ("--measure-command", "command"),
+    ("--measure-load", "load.command"),
+)
+_COMMANDS = ("--measure-command", "--measure-load")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's options."""
+    assert isinstance(parser, CommandParser)
+    parser.passes_on, parser.may_pass_nothing = "words", True
+    words = "the program and its arguments, after --; no shell"
+    parser.add_argument("words", metavar="COMMAND", nargs="*", help=words)
+    add = partial(add_option, parser)
+    words = "sources and sets (paragon, ibench, all), with commas between"
+    add("--sources NAMES", words, "all")
+    add("--tolerance SHARE", "how far performance may drop", "5%", share)
+    add("--time-limit DURATION", "measure no longer", "2m", seconds_above_zero)
+    add("--cpus LIST", "CPUs of the program and of the sources (default: all that may be used)")
+    words = "on whose file system to do I/O (default: the current directory's)"
+    add("--directory DIR", words)
+    words = "a process that runs already, instead of COMMAND; sources press on its CPUs"
+    add("--pid N", words, read=whole(1, 2**22))
+    add("--name NAME", "in the profile (default: the program's)")
+    add("--measure FILE", "how it is measured: a file with a manifest's measure section")
+    words = "performance in its lines; the first group is a number, or groups have names"
+    add("--measure-regex REGEX", words)
+    add("--measure-file FILE", "where these lines are, if not on its output")
+    add("--measure-http URL", "an endpoint that tells it")
+    add("--measure-metric METRIC", "of a Prometheus endpoint")
+    percentile = number(0, 100, "a percentile, such as 99")
+    add("--measure-percentile N", "of a histogram", read=percentile)
+    add("--measure-command COMMAND", "a command that prints it, in quotes")
+    words = "a load generator, in quotes, whose lines --measure-regex reads"
+    add("--measure-load COMMAND", words)
+    words = "counter (work done so far), gauge, or histogram (of --measure-metric)"
+    add("--measure-kind KIND", words)
+    add("--compare BEFORE.json", "also say what changed since that profile")
+    add("--png FILE", "draw bars and curves; needs matplotlib")
+    words = "output format (default: table)"
+    parser.add_argument("-o", "--output", choices=OUTPUTS, default=OUTPUTS[0], help=words)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, and print the profile."""
+    from wharfinger.profiler.choosing import choose  # noqa: PLC0415
+    from wharfinger.profiler.report import csv_of  # noqa: PLC0415
+    from wharfinger.profiler.rounds import check_seconds  # noqa: PLC0415
+
+    if bool(arguments.words) == (arguments.pid is not None):
+        what = "both are given" if arguments.words else "neither is given"
+        raise InvalidInput(f"COMMAND or --pid: {what}; name a program after --, or a process")
+    choice = choose(arguments.sources)
+    if not arguments.tolerance < 1:
+        raise InvalidInput(f"--tolerance: {arguments.tolerance:g}; give a share below 1, as 5%")
+    check_seconds(arguments.time_limit, len(choice.sources))
+    workload = _workload(arguments)
+    with ended_in_order():
+        document = _measured(arguments, choice, workload)
+    if arguments.png:
+        _draw(document, arguments.png)
+    if arguments.output == "csv":
+        print(csv_of(document), end="")
+    else:
+        show(document, arguments.output, lambda: _text(document))
+    return OK
+
+
+def _workload(arguments: argparse.Namespace) -> "Workload":
+    from wharfinger.profiler.measuring import read_measure, workload_of  # noqa: PLC0415
+    from wharfinger.profiler.program import check_command  # noqa: PLC0415
+
+    if arguments.pid is None:
+        check_command(arguments.words)
+    given = {option: _value(arguments, option) for option, _ in _MEASURES}
+    given = {option: value for option, value in given.items() if value is not None}
+    measure: Record = {}
+    beside: Record = {}
+    source = "the command line"
+    if arguments.measure is not None:
+        options = [option for option, _ in _MEASURES] + ["--measure-kind"]
+        refuse(arguments, options, "says what --measure says in its file")
+        source = arguments.measure
+        measure, beside = read_measure(Path(arguments.measure))
+    for option, field in _MEASURES:
+        if option in given:
+            value: Any = given[option]
+            _set(measure, field, shlex.split(value) if option in _COMMANDS else value)
+    if arguments.measure_kind is not None:
+        _set_kind(measure, arguments.measure_kind)
+    reads_output = "progress" in measure and "file" not in measure["progress"]
+    if arguments.pid is not None and reads_output and "load" not in measure:
+        mend = "add --measure-file, or measure it in another way"
+        raise InvalidInput(f"--pid: {arguments.pid}: its output can't be read; {mend}")
+    return workload_of(arguments.words or ["process"], measure, beside, source)
+
+
+def _value(arguments: argparse.Namespace, option: str) -> Any:
+    return getattr(arguments, option.removeprefix("--").replace("-", "_"))
+
+
+def _set(measure: Record, field: str, value: Any) -> None:
+    section, _, key = field.partition(".")
+    if key:
+        measure.setdefault(section, {})[key] = value
+    else:
+        measure[section] = value
+
+
+def _set_kind(measure: Record, kind: str) -> None:
+    if "http" in measure:
+        measure["http"]["kind"] = kind
+    elif "command" in measure:
+        measure["commandKind"] = kind
+    elif "progress" in measure:
+        measure["progress"]["kind"] = kind
+    else:
+        raise InvalidInput(f"--measure-kind: {kind!r}: of nothing; say what is read, too")
+
+
+def _cpus(arguments: argparse.Namespace) -> tuple[int, ...]:
+    from wharfinger.host.topology import format_cpus, parse_cpus  # noqa: PLC0415
+
+    allowed = os.sched_getaffinity(0)
+    text = arguments.cpus
+    if text is None:
+        return tuple(sorted(allowed))
+    cpus = parse_cpus(text) if set(text) <= set("0123456789,-") else frozenset()
+    if not cpus:
+        raise InvalidInput(f"--cpus: {text!r}; give numbers and ranges, such as 0,2-3")
+    if others := cpus - allowed:
+        may = format_cpus(allowed)
+        problem = f"--cpus: {format_cpus(others)} may not be used here"
+        raise InvalidInput(f"{problem}; name some of {may}")
+    return tuple(sorted(cpus))
+
+
+def _measured(arguments: argparse.Namespace, choice: Any, workload: "Workload") -> Record:
+    from wharfinger.ibench.sources import SourceSetting  # noqa: PLC0415
+    from wharfinger.profiler import rounds  # noqa: PLC0415
+    from wharfinger.profiler.program import RunningProcess  # noqa: PLC0415
+    from wharfinger.profiler.report import document_of  # noqa: PLC0415
+    from wharfinger.profiler.session import REPORT_SECONDS, CommandSession  # noqa: PLC0415
+
+    process: RunningProcess | None = None
+    if arguments.pid is not None:
+        refuse(arguments, ["--cpus"], "is for COMMAND")
+        process = RunningProcess(int(arguments.pid))
+        cpus = process.cpus
+    else:
+        cpus = _cpus(arguments)
+    directory = Path(arguments.directory or ".").absolute()
+    if not directory.is_dir():
+        raise InvalidInput(f"--directory: {arguments.directory!r} is no directory; name one")
+    before = _before(arguments, cpus)
+    base = SourceSetting(choice.sources[0], cpus, directory, report_seconds=REPORT_SECONDS)
+    with Progress() as progress:
+        settings, silent = rounds.settings_here(choice.sources, base, progress.tell)
+        session = CommandSession(arguments.words, workload, settings, cpus=cpus, process=process)
+        session.tell = progress.tell
+        chosen = [source for source in choice.sources if source.resource in settings]
+        profiler = rounds.Profiler(
+            session, chosen, tolerance=arguments.tolerance, seconds=arguments.time_limit,
+            cpus=len(cpus), tell=progress.tell,
+        )  # fmt: skip
+        try:
+            profile = profiler.profile()
+        finally:
+            session.close()
+    profile.sources = choice.sources
+    profile.silent |= silent
+    document = document_of(profile, _about(arguments, cpus, process), choice.absent)
+    if before is not None:
+        document["compared"] = _changes(before, document)
+    return document
+
+
+def _about(
+    arguments: argparse.Namespace, cpus: tuple[int, ...], process: "RunningProcess | None"
+) -> Record:
+    name = arguments.name
+    if name is None and process is not None:
+        name = Path(f"/proc/{arguments.pid}/comm").read_text().strip()
+    return {
+        "name": name or Path(arguments.words[0]).name,
+        "command": arguments.words or None,
+        "pid": None if process is None else int(arguments.pid),
+        "cpus": list(cpus),
+    }
+
+
+def _before(arguments: argparse.Namespace, cpus: tuple[int, ...]) -> Any:
+    if arguments.compare is None:
+        return None
+    from wharfinger.profiler.comparison import check_comparable  # noqa: PLC0415
+
+    place = f"--compare: {arguments.compare}"
+    before = read_json(arguments.compare, place)
+    check_comparable(before, place, tolerance=arguments.tolerance, cpus=cpus)
+    return before
+
+
+def read_json(path: str, place: str) -> Any:
+    """A file's JSON; raises ``InvalidInput``."""
+    try:
+        return json.loads(Path(path).read_bytes())
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        mend = "give what `wharfinger profile -o json` wrote"
+        raise InvalidInput(f"{place}: {reason}; {mend}") from None
+
+
+def _changes(before: Any, after: Record) -> list[Record]:
+    from dataclasses import asdict  # noqa: PLC0415
+
+    from wharfinger.profiler.comparison import compare  # noqa: PLC0415
+
+    return [
+        {**asdict(change), "significant": change.is_significant}
+        for change in compare(before, after)
+    ]
+
+
+def _draw(document: Record, path: str) -> None:
+    from wharfinger.profiler.picture import draw  # noqa: PLC0415
+
+    draw(document, Path(path))
+
+
+# --- for people --------------------------------------------------------------------------------
+
+
+def _score_text(score: Record | None) -> str:
+    if score is None:
+        return fmt.NONE
+    if score["at_least"]:
+        return f">= {score['value']:.0f}"
+    return f"{score['value']:.0f} ({score['low']:.0f} to {score['high']:.0f})"
+
+
+def _lowest(row: Record) -> str:
+    if not row["curve"]:
+        return fmt.NONE
+    last = row["curve"][-1]
+    return f"{last['performance']:.0%} at {last['intensity']:.0f}"
+
+
+def _why(row: Record) -> str:
+    return row["reason"] or row["caused_reason"] or fmt.NONE
+
+
+_COLUMNS = [
+    column("SOURCE", "name"),
+    column("VERDICT"),
+    column("TOLERATED", form=_score_text),
+    column("CAUSED", form=_score_text),
+    ("KEEPS", _lowest),
+    ("WHY NOT", _why),
+]
+
+
+def _change_text(row: Record) -> str:
+    if row["source"]:
+        return f"{row['change']:+.0f} ({row['low']:+.0f} to {row['high']:+.0f})"
+    return f"{row['change']:+.1%} ({row['low']:+.1%} to {row['high']:+.1%})"
+
+
+_CHANGES = [
+    column("CHANGE OF", "kind"),
+    column("SOURCE", "source"),
+    ("BEFORE", lambda row: fmt.significant(row["before"])),
+    ("AFTER", lambda row: fmt.significant(row["after"])),
+    ("CHANGE", _change_text),
+    ("P", lambda row: f"{row['p_value']:.2g}"),
+    column("SIGNIFICANT", form=fmt.yes_no),
+]
+
+
+def _text(document: Record) -> str:
+    baseline = document["baseline"]
+    value = fmt.significant(baseline["value"])
+    low, high = fmt.significant(baseline["low"]), fmt.significant(baseline["high"])
+    quantity = baseline["quantity"].replace("_", " ")
+    runs = f"{document['runs']} runs, " if document["runs"] > 1 else ""
+    head = (
+        f"alone: {quantity} {value} ({low} to {high}), one reading varies by "
+        f"{baseline['noise']:.1%}; {runs}{document['rounds']} rounds in "
+        f"{fmt.duration(document['seconds'])}"
+    )
+    lines = [
+        f"{document['name']}: measured by {document['measured_by']}",
+        head,
+        "",
+        table(document["sources"], _COLUMNS),
+        "",
+        *document["sentences"],
+    ]
+    if "compared" in document:
+        count = sum(bool(row["source"]) for row in document["compared"])
+        words = f"Since before (p of scores corrected for their number, {count}):"
+        lines += ["", words, table(document["compared"], _CHANGES, "nothing to compare")]
+    return "\n".join(lines)

@@ -1,0 +1,78 @@
+"""Which sources of interference a profile has, by name or by set; and what each is a feature of.
+
+Source: Paragon (TOCS) Table II for the set ``paragon``, whose tenth, the core, is the worst of
+three here; dissertation 5.3 for ``ibench``. Sets are lists of names, so that they may hold sources
+that a version can't inject yet.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wharfinger.errors import InvalidInput
+from wharfinger.ibench.sources import SOURCES, Source
+
+ALL = "all"
+SETS: dict[str, tuple[str, ...]] = {
+    "paragon": (
+        "memory-capacity", "memory-bandwidth", "last-level-cache", "last-level-cache-bandwidth",
+        "l1-instruction-cache", "l1-data-cache", "tlb", "integer", "floating-point", "vector",
+        "network-bandwidth", "storage-bandwidth",
+    ),
+    "ibench": (
+        "memory-capacity", "memory-bandwidth", "storage-capacity", "storage-bandwidth",
+        "network-bandwidth", "last-level-cache", "last-level-cache-bandwidth", "l2-cache",
+        "l2-bandwidth", "l1-instruction-cache", "l1-data-cache", "tlb", "integer",
+        "floating-point", "vector", "prefetcher", "interconnect",
+    ),
+}  # fmt: skip
+FEATURES = {
+    "memory-capacity": "more memory",
+    "memory-bandwidth": "more memory channels, or faster memory",
+    "storage-capacity": "more storage",
+    "storage-bandwidth": "faster storage",
+    "network-bandwidth": "a faster network interface",
+    "last-level-cache": "a larger last-level cache",
+    "last-level-cache-bandwidth": "a last-level cache with more bandwidth",
+    "l2-cache": "a larger L2 cache",
+    "l2-bandwidth": "an L2 cache with more bandwidth",
+    "l1-instruction-cache": "a larger L1 instruction cache",
+    "l1-data-cache": "a larger L1 data cache",
+    "tlb": "a larger TLB, or huge pages",
+    "integer": "more or faster cores",
+    "floating-point": "more or faster cores",
+    "vector": "cores with wider or more vector units",
+    "prefetcher": "better prefetchers",
+    "interconnect": "a faster interconnect between cores",
+}
+"""On what to spend where a program contends for a resource (dissertation 5.5.2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenSources:
+    """The sources to inject, and the names of a set that no program injects here."""
+
+    sources: tuple[Source, ...]
+    absent: tuple[str, ...] = ()
+
+
+def choose(text: str, known: Sequence[Source] = SOURCES) -> ChosenSources:
+    """What a list of sources and sets, with commas between, stands for; else ``InvalidInput``.
+
+    >>> choice = choose("integer,storage-bandwidth")
+    >>> [source.name for source in choice.sources], choice.absent
+    (['integer', 'storage-bandwidth'], ())
+    """
+    by_name = {source.name: source for source in known}
+    names: dict[str, bool] = {}
+    for word in text.split(","):
+        if word == ALL:
+            names |= dict.fromkeys(by_name, True)
+        elif word in SETS:
+            names |= dict.fromkeys(SETS[word], True)
+        elif word in by_name:
+            names[word] = True
+        else:
+            there_are = f"sources: {', '.join(by_name)}; sets: {', '.join((*SETS, ALL))}"
+            raise InvalidInput(f"--sources: {word!r} is neither a source nor a set; {there_are}")
+    present = tuple(by_name[name] for name in names if name in by_name)
+    return ChosenSources(present, tuple(name for name in names if name not in by_name))

@@ -1,0 +1,206 @@
+"""``wharfinger profile`` and ``pair`` with real programs: what they tell, refuse and leave."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from wharfinger.cli.main import main
+from wharfinger.errors import InvalidInput
+from wharfinger.host.processes import descendants
+from wharfinger.profiler.program import check_pid
+
+COUNTER = """
+import os, sys
+done = 0
+while True:
+    sum(range(20_000))
+    done += 1
+    print(f"done={done}", flush=True)
+"""
+CPU = str(min(os.sched_getaffinity(0)))
+COUNTING = ["--measure-regex", r"done=(\d+)", "--", sys.executable, "-c", COUNTER]
+HERE = ["profile", "--sources", "integer", "--cpus", CPU]
+
+
+def called(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    try:
+        status = main([*words])
+    except SystemExit as left:  # argparse's own.
+        status = int(left.code or 0)
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    """Its status and one line, with nothing left."""
+    before = descendants(os.getpid())
+    status, out, err = called(capsys, *words)
+    assert out == ""
+    assert err.count("\n") == 1
+    assert descendants(os.getpid()) <= before
+    return status, err
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "line"),
+    [
+        (["--sources", "core", "--", "sleep", "9"], 2, "neither a source nor a set"),
+        (["--", "no-such-program"], 2, "there is no such program"),
+        ([], 2, "neither is given"),
+        (["--cpus", "4095", "--", "sleep", "9"], 2, "4095 may not be used here"),
+        (["--time-limit", "1s", "--", "sleep", "9"], 2, "sources need"),
+        (["--measure-regex", "(", "--", "sleep", "9"], 2, "is not a regular expression"),
+        (["--measure", "/no/file", "--", "sleep", "9"], 2, "/no/file: No such file"),
+        (["--compare", "/no/file", "--", "sleep", "9"], 2, "/no/file: No such file"),
+        (["--pid", "4194303"], 2, "no process that runs"),
+        (["--sources", "integer", "--", "true"], 1, "at once"),
+        (["--sources", "integer", "--", "sh", "-c", "echo oh; exit 3"], 1, "ended with 3: oh"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    capsys: pytest.CaptureFixture[str], words: list[str], status: int, line: str
+):
+    told, err = refused(capsys, "profile", *words)
+    assert told == status
+    assert line in err
+
+
+def test_a_program_that_tells_no_number_is_refused(capsys: pytest.CaptureFixture[str]):
+    words = ["--time-limit", "8s", "--measure-regex", "rate=(.*)", "--", "sleep", "60"]
+    status, err = refused(capsys, *HERE, *words)
+    assert (status, "no number in 2 s" in err) == (1, True)
+
+
+def test_a_thread_and_another_users_process_are_refused(monkeypatch: pytest.MonkeyPatch):
+    go = threading.Event()
+    thread = threading.Thread(target=go.wait)
+    thread.start()
+    with pytest.raises(InvalidInput, match=f"is a thread of process {os.getpid()}"):
+        check_pid(thread.native_id or 0)
+    go.set()
+    thread.join()
+    own = os.geteuid()
+    with subprocess.Popen(["sleep", "60"]) as process:
+        monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+        with pytest.raises(InvalidInput, match="belongs to another user"):
+            check_pid(process.pid)
+        process.kill()
+
+
+def test_a_process_that_ends_meanwhile_is_told_of(capsys: pytest.CaptureFixture[str]):
+    with subprocess.Popen(["timeout", "2", sys.executable, "-c", "while True: pass"]) as busy:
+        status, err = refused(
+            capsys, "profile", "--sources", "integer", "--time-limit", "30s", "--pid", str(busy.pid)
+        )
+    assert (status, err) == (1, f"wharfinger: process {busy.pid} has ended\n")
+
+
+@pytest.mark.alone
+def test_a_busy_program_minds_integer_work_and_causes_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    words = [*HERE, "--time-limit", "20s", "-o", "json"]
+    status, out, _ = called(capsys, *words, *COUNTING)
+    assert status == 0
+    profile = json.loads(out)
+    (row,) = profile["sources"]
+    assert row["verdict"] == "slowed"
+    assert row["tolerated"]["value"] < 60
+    assert row["caused"]["value"] > 20
+    assert profile["sentences"][-1].startswith("Spend on more or faster cores")
+    before = tmp_path / "before.json"
+    before.write_text(out)
+    status, out, _ = called(
+        capsys, *HERE, "--time-limit", "8s", "--compare", str(before), *COUNTING
+    )
+    assert status == 0
+    assert "Since before" in out
+
+
+@pytest.mark.alone
+def test_a_sleeper_is_timed_by_whole_runs_and_minds_nothing(capsys: pytest.CaptureFixture[str]):
+    status, out, _ = called(
+        capsys,
+        *HERE,
+        "--time-limit",
+        "20s",
+        "--tolerance",
+        "10%",
+        "-o",
+        "json",
+        "--",
+        "sleep",
+        "0.2",
+    )
+    assert status == 0
+    (row,) = json.loads(out)["sources"]
+    assert row["verdict"] != "slowed"
+
+
+def killed(after_seconds: float) -> None:
+    """Start one, kill it, and see that nothing of it runs on."""
+    mark = f"wharfinger-{os.getpid()}-{time.monotonic_ns()}"
+    code = f"# {mark}\n{COUNTER}"
+    words = [
+        "--time-limit",
+        "60s",
+        "--measure-regex",
+        r"done=(\d+)",
+        "--",
+        sys.executable,
+        "-c",
+        code,
+    ]
+    command = [sys.executable, "-m", "wharfinger", *HERE, *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as profiler:
+        time.sleep(after_seconds)
+        below = descendants(profiler.pid)
+        profiler.send_signal(signal.SIGKILL)
+    until = time.monotonic() + 10
+    while left := [pid for pid in below if Path(f"/proc/{pid}").exists()]:
+        assert time.monotonic() < until, left
+        time.sleep(0.05)
+    found = [p for p in Path("/proc").glob("[0-9]*/cmdline") if mark.encode() in read(p)]
+    assert not found
+
+
+def read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_nothing_outlives_a_profiler_that_is_killed():
+    killed(3.0)
+
+
+@pytest.mark.long
+def test_nothing_outlives_a_profiler_that_is_killed_at_random_moments():
+    drawn = random.Random(19)
+    for _ in range(20):
+        killed(drawn.uniform(0.1, 6.0))
+
+
+def test_pairs_are_told_from_profiles(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    paths = []
+    for name, tolerated, caused in (("a", 90, 60), ("b", 70, 80), ("c", 20, 5), ("d", 95, 10)):
+        row = {"name": "integer", "tolerated": {"value": tolerated}, "caused": {"value": caused}}
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(json.dumps({"name": name, "sources": [row]}))
+    files = list(map(str, paths))
+    status, out, _ = called(capsys, "pair", *files, "--cpus", "0-1", "-o", "json")
+    told = json.loads(out)
+    assert status == 0
+    assert [server["programs"] for server in told["servers"]] == [["a", "b"], ["c", "d"]]
+    assert told["exact"]
+    status, err = refused(capsys, "pair", *files, "--servers", "1")
+    assert (status, "give 2 or more" in err) == (2, True)
