@@ -1,8 +1,6 @@
 """Which sources of interference a profile has, by name or by set; and what each is a feature of.
 
-Source: Paragon (TOCS) Table II for the set ``paragon``, whose tenth, the core, is the worst of
-three here; dissertation 5.3 for ``ibench``. Sets are lists of names, so that they may hold sources
-that a version can't inject yet.
+Sets are those of ``model.source_sets``; they may hold sources that a version can't inject yet.
 """
 
 from collections.abc import Sequence
@@ -10,21 +8,9 @@ from dataclasses import dataclass
 
 from wharfinger.errors import InvalidInput
 from wharfinger.ibench.sources import SOURCES, Source
+from wharfinger.model.source_sets import SETS
 
 ALL = "all"
-SETS: dict[str, tuple[str, ...]] = {
-    "paragon": (
-        "memory-capacity", "memory-bandwidth", "last-level-cache", "last-level-cache-bandwidth",
-        "l1-instruction-cache", "l1-data-cache", "tlb", "integer", "floating-point", "vector",
-        "network-bandwidth", "storage-bandwidth",
-    ),
-    "ibench": (
-        "memory-capacity", "memory-bandwidth", "storage-capacity", "storage-bandwidth",
-        "network-bandwidth", "last-level-cache", "last-level-cache-bandwidth", "l2-cache",
-        "l2-bandwidth", "l1-instruction-cache", "l1-data-cache", "tlb", "integer",
-        "floating-point", "vector", "prefetcher", "interconnect",
-    ),
-}  # fmt: skip
 FEATURES = {
     "memory-capacity": "more memory",
     "memory-bandwidth": "more memory channels, or faster memory",
@@ -68,7 +54,8 @@ def choose(text: str, known: Sequence[Source] = SOURCES) -> ChosenSources:
         if word == ALL:
             names |= dict.fromkeys(by_name, True)
         elif word in SETS:
-            names |= dict.fromkeys(SETS[word], True)
+            told = (source.value for group in SETS[word].values() for source in group)
+            names |= dict.fromkeys(told, True)
         elif word in by_name:
             names[word] = True
         else:
