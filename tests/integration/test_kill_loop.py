@@ -142,7 +142,6 @@ def _kill_a_supervisor(manager: LiveManager, users: Users) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.alone
 def test_fifty_kills_lose_and_double_nothing(manager: LiveManager, tmp_path: Path) -> None:
     seed = int(os.environ.get("WHARFINGER_KILL_SEED", "20"))
     chance = random.Random(seed)
@@ -213,7 +212,6 @@ def _compare(found: dict[str, dict[str, Any]], book: Book, folder: Path, seed: i
 
 
 @pytest.mark.long
-@pytest.mark.alone
 def test_after_a_restart_of_the_machine_what_ran_has_vanished(
     manager: LiveManager, tmp_path: Path
 ) -> None:

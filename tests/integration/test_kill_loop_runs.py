@@ -291,7 +291,6 @@ def _kill_the_meter(manager: LiveManager) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.alone
 def test_kills_double_and_forget_no_run(manager: LiveManager, tmp_path: Path) -> None:
     seed = int(os.environ.get("WHARFINGER_KILL_SEED", "20"))
     chance = random.Random(seed)

@@ -24,7 +24,7 @@ from tests.integration.operator import programs
 from tests.support.live import ENDED, LiveManager, ordinary_user, processes_with
 from tests.support.sandboxes import NOBODY
 
-pytestmark = [pytest.mark.long, pytest.mark.alone]
+pytestmark = pytest.mark.long
 
 TOKEN = "0123456789abcdef"
 READY_SECONDS = 120.0
