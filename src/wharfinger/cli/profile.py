@@ -18,6 +18,7 @@ from wharfinger.errors import InvalidInput
 
 # Not imported at run time: help needs none of it.
 if TYPE_CHECKING:
+    from wharfinger.ibench.sources import Source
     from wharfinger.model.workload import Workload
     from wharfinger.profiler.program import RunningProcess
 
@@ -79,13 +80,13 @@ def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.words) == (arguments.pid is not None):
         what = "both are given" if arguments.words else "neither is given"
         raise InvalidInput(f"COMMAND or --pid: {what}; name a program after --, or a process")
-    choice = choose(arguments.sources)
+    sources = choose(arguments.sources)
     if not arguments.tolerance < 1:
         raise InvalidInput(f"--tolerance: {arguments.tolerance:g}; give a share below 1, as 5%")
-    check_seconds(arguments.time_limit, len(choice.sources))
+    check_seconds(arguments.time_limit, len(sources))
     workload = _workload(arguments)
     with ended_in_order():
-        document = _measured(arguments, choice, workload)
+        document = _measured(arguments, sources, workload)
     if arguments.png:
         _draw(document, arguments.png)
     if arguments.output == "csv":
@@ -164,7 +165,9 @@ def _cpus(arguments: argparse.Namespace) -> tuple[int, ...]:
     return tuple(sorted(cpus))
 
 
-def _measured(arguments: argparse.Namespace, choice: Any, workload: "Workload") -> Record:
+def _measured(
+    arguments: argparse.Namespace, sources: "tuple[Source, ...]", workload: "Workload"
+) -> Record:
     from wharfinger.ibench.sources import SourceSetting  # noqa: PLC0415
     from wharfinger.profiler import rounds  # noqa: PLC0415
     from wharfinger.profiler.program import RunningProcess  # noqa: PLC0415
@@ -182,12 +185,12 @@ def _measured(arguments: argparse.Namespace, choice: Any, workload: "Workload") 
     if not directory.is_dir():
         raise InvalidInput(f"--directory: {arguments.directory!r} is no directory; name one")
     before = _before(arguments, cpus)
-    base = SourceSetting(choice.sources[0], cpus, directory, report_seconds=REPORT_SECONDS)
+    base = SourceSetting(sources[0], cpus, directory, report_seconds=REPORT_SECONDS)
     with Progress() as progress:
-        settings, silent = rounds.settings_here(choice.sources, base, progress.tell)
+        settings, silent = rounds.settings_here(sources, base, progress.tell)
         session = CommandSession(arguments.words, workload, settings, cpus=cpus, process=process)
         session.tell = progress.tell
-        chosen = [source for source in choice.sources if source.resource in settings]
+        chosen = [source for source in sources if source.resource in settings]
         profiler = rounds.Profiler(
             session, chosen, tolerance=arguments.tolerance, seconds=arguments.time_limit,
             cpus=len(cpus), tell=progress.tell,
@@ -196,9 +199,9 @@ def _measured(arguments: argparse.Namespace, choice: Any, workload: "Workload") 
             profile = profiler.profile()
         finally:
             session.close()
-    profile.sources = choice.sources
+    profile.sources = sources
     profile.silent |= silent
-    document = document_of(profile, _about(arguments, cpus, process), choice.absent)
+    document = document_of(profile, _about(arguments, cpus, process))
     if before is not None:
         document["compared"] = _changes(before, document)
     return document

@@ -1,10 +1,7 @@
 """Which sources of interference a profile has, by name or by set; and what each is a feature of.
 
-Sets are those of ``model.source_sets``; they may hold sources that a version can't inject yet.
+Sets are those of ``model.source_sets``.
 """
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from wharfinger.errors import InvalidInput
 from wharfinger.ibench.sources import SOURCES, Source
@@ -33,22 +30,13 @@ FEATURES = {
 """On what to spend where a program contends for a resource (dissertation 5.5.2)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenSources:
-    """The sources to inject, and the names of a set that no program injects here."""
-
-    sources: tuple[Source, ...]
-    absent: tuple[str, ...] = ()
-
-
-def choose(text: str, known: Sequence[Source] = SOURCES) -> ChosenSources:
+def choose(text: str) -> tuple[Source, ...]:
     """What a list of sources and sets, with commas between, stands for; else ``InvalidInput``.
 
-    >>> choice = choose("integer,storage-bandwidth")
-    >>> [source.name for source in choice.sources], choice.absent
-    (['integer', 'storage-bandwidth'], ())
+    >>> [source.name for source in choose("integer,storage-bandwidth")]
+    ['integer', 'storage-bandwidth']
     """
-    by_name = {source.name: source for source in known}
+    by_name = {source.name: source for source in SOURCES}
     names: dict[str, bool] = {}
     for word in text.split(","):
         if word == ALL:
@@ -61,5 +49,4 @@ def choose(text: str, known: Sequence[Source] = SOURCES) -> ChosenSources:
         else:
             there_are = f"sources: {', '.join(by_name)}; sets: {', '.join((*SETS, ALL))}"
             raise InvalidInput(f"--sources: {word!r} is neither a source nor a set; {there_are}")
-    present = tuple(by_name[name] for name in names if name in by_name)
-    return ChosenSources(present, tuple(name for name in names if name not in by_name))
+    return tuple(by_name[name] for name in names)

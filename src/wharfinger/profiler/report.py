@@ -16,12 +16,9 @@ STRONG = 50.0
 """Points of pressure, of 100, from which a program contends for a resource."""
 
 
-def document_of(
-    profile: InterferenceProfile, about: Mapping[str, Any], absent: Sequence[str]
-) -> Document:
-    """The profile's JSON; ``about`` says what was profiled, ``absent`` what can't be injected."""
+def document_of(profile: InterferenceProfile, about: Mapping[str, Any]) -> Document:
+    """The profile's JSON; ``about`` says what was profiled."""
     rows = [_source_row(profile, source.resource.value) for source in profile.sources]
-    rows += [_absent_row(name) for name in absent]
     document = {
         **about,
         "tolerance": profile.tolerance,
@@ -65,19 +62,6 @@ def _source_row(profile: InterferenceProfile, name: str) -> Document:
         "caused_reason": None if caused else profile.silent.get(f"caused/{name}"),
         "rounds": 0 if found is None else found.rounds,
         "curve": [] if found is None else _curve(found),
-    }
-
-
-def _absent_row(name: str) -> Document:
-    return {
-        "name": name,
-        "verdict": Verdict.NO_SIGNAL.value,
-        "reason": "this version can't inject it",
-        "tolerated": None,
-        "caused": None,
-        "caused_reason": None,
-        "rounds": 0,
-        "curve": [],
     }
 
 

@@ -25,14 +25,13 @@ def a_document(*, slowed: bool = True) -> Document:
     profile.found[SharedResource.INTEGER] = sensitivity([found, found], 0.05)
     profile.caused[SharedResource.INTEGER] = Entry(0.0, 1.0)
     profile.silent["tolerated/storage-bandwidth"] = "tmpfs is memory"
-    return document_of(profile, ABOUT, ["tlb"])
+    return document_of(profile, ABOUT)
 
 
 def test_each_source_has_its_row_and_each_missing_number_its_reason():
     rows = {row["name"]: row for row in a_document()["sources"]}
     assert rows["integer"]["tolerated"]["low"] < 25 < rows["integer"]["tolerated"]["high"]
     assert rows["storage-bandwidth"]["reason"] == "tmpfs is memory"
-    assert rows["tlb"]["reason"] == "this version can't inject it"
 
 
 def test_sentences_name_what_to_spend_on():
