@@ -21,7 +21,7 @@ def test_both_tables_say_the_same():
 
 
 def test_sources_are_named_after_what_they_press_on():
-    assert {source_named(source.name).resource for source in SOURCES} <= set(SharedResource)
+    assert {source_named(source.name).resource for source in SOURCES} == set(SharedResource)
 
 
 def test_an_unknown_source_is_told_the_known_ones():
