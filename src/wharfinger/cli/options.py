@@ -33,7 +33,7 @@ def add_option(
     """
     names = [word for word in option.split() if word.startswith("-")]
     value = " ".join(option.split()[len(names) :])
-    words = words.replace("%", "%%") + (f" (default: {default})" if default else "")
+    words = (words + (f" (default: {default})" if default else "")).replace("%", "%%")
     if not value:
         parser.add_argument(*names, action="store_true", help=words)
         return
