@@ -20,7 +20,7 @@ settings.register_profile("usual", COMMON, max_examples=30, derandomize=True, da
 settings.register_profile(
     "many",
     COMMON,
-    max_examples=100,
+    max_examples=60,
     print_blob=True,
     database=DirectoryBasedExampleDatabase(".cache/hypothesis"),
 )
