@@ -50,7 +50,7 @@ struct version {
     const char *controller; /* among the mount's options; NULL: all are there */
     const char *limits[2];
     const char *usage;
-    const char *reclaimable; /* in memory.stat: page cache that nobody has used of late */
+    const char *reclaimable; /* in memory.stat: page cache that was not used of late */
 };
 
 static const struct version VERSIONS[] = {

@@ -85,7 +85,7 @@ static void multiply(double *restrict results, const double *restrict numbers) {
     for (int i = 0; i < CHUNK; i++) results[i] = numbers[i] * numbers[i + AHEAD];
 }
 
-/* By the worker, so that its pages are on its own node; pages that nobody wrote are all one. */
+/* By the worker, so that its pages are on its own node; unwritten pages are all one. */
 static void fill(double *numbers) {
     for (int i = 0; i < CHUNK; i++) numbers[i] = 1;
 }

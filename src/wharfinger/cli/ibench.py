@@ -14,7 +14,7 @@ from wharfinger.cli.main import NOT_AS_EXPECTED, OK
 from wharfinger.cli.options import add_option, add_output, refuse
 from wharfinger.cli.output import Column, Record, column, fields, indented, show, table
 from wharfinger.cli.progress import Progress
-from wharfinger.cli.readers import number, seconds_above_zero
+from wharfinger.cli.readers import cpu_numbers, number, seconds_above_zero
 from wharfinger.errors import InvalidInput
 
 # Not imported at run time: help needs none of it.
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = "run: how long (default: 10s); validate: at each intensity (default: 1s)"
     add("--seconds DURATION", words, read=seconds_above_zero)
     words = "CPUs to work on, e.g. 0,2-3 (default: all that may be used; validate: the first)"
-    add("--cpus LIST", words)
+    add("--cpus LIST", words, read=cpu_numbers)
     add("--directory DIR", "on whose file system to do I/O (default: the current directory's)")
     size = number(1, 1e15, "a size, such as 64Mi", _bytes)
     words = "of memory or a cache, at 100 (default: what the source finds)"
@@ -105,7 +105,7 @@ def _settings(arguments: argparse.Namespace) -> "list[SourceSetting]":
     from wharfinger.ibench.sources import SOURCES, SourceSetting, source_named  # noqa: PLC0415
 
     chosen = [source_named(name) for name in arguments.sources] or SOURCES
-    cpus = _cpus(arguments.cpus)
+    cpus = arguments.cpus or ()
     # The list says itself where there is no directory.
     directory = Path(arguments.directory or ".").absolute()
     if arguments.action != "list" and arguments.directory is not None:
@@ -136,17 +136,6 @@ def _check_directory(text: str, directory: Path, chosen: "Sequence[Source]") -> 
         is_directory = False
     if not is_directory:
         raise InvalidInput(f"--directory: {text!r} is no directory; name one that exists")
-
-
-def _cpus(text: str | None) -> tuple[int, ...]:
-    from wharfinger.host.topology import parse_cpus  # noqa: PLC0415
-
-    if text is None:
-        return ()
-    cpus = parse_cpus(text) if set(text) <= set("0123456789,-") else frozenset()
-    if not cpus:
-        raise InvalidInput(f"--cpus: {text!r}; give numbers and ranges, such as 0,2-3")
-    return tuple(sorted(cpus))
 
 
 def _list(arguments: argparse.Namespace) -> int:

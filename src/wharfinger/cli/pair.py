@@ -9,7 +9,7 @@ from wharfinger.cli.main import NOT_AS_EXPECTED, OK
 from wharfinger.cli.options import add_option
 from wharfinger.cli.output import Record, column, show, table
 from wharfinger.cli.profile import read_json
-from wharfinger.cli.readers import whole
+from wharfinger.cli.readers import cpu_numbers, whole
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = "profiles, as `wharfinger profile -o json` wrote them"
     parser.add_argument("profiles", metavar="PROFILE.json", nargs="+", help=words)
     add = partial(add_option, parser)
-    add("--cpus LIST", "the CPUs to share, e.g. 0-3; each takes two programs at most")
+    words = "the CPUs to share, e.g. 0-3; each takes two programs at most"
+    add("--cpus LIST", words, read=cpu_numbers)
     words = "how many servers to share instead (default: half as many as there are programs)"
     add("--servers N", words, read=whole(1, 10_000))
     words = "output format (default: table)"
@@ -43,18 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _places(arguments: argparse.Namespace, programs: int) -> list[str]:
-    from wharfinger.host.topology import parse_cpus  # noqa: PLC0415
-
     if arguments.cpus is not None and arguments.servers is not None:
         raise InvalidInput(f"--servers: {arguments.servers} and --cpus are given; give one")
     if arguments.cpus is None:
         count = int(arguments.servers or (programs + 1) // 2)
         return [f"server-{number}" for number in range(1, count + 1)]
-    text = arguments.cpus
-    cpus = parse_cpus(text) if set(text) <= set("0123456789,-") else frozenset()
-    if not cpus:
-        raise InvalidInput(f"--cpus: {text!r}; give numbers and ranges, such as 0,2-3")
-    return [f"cpu-{number}" for number in sorted(cpus)]
+    return [f"cpu-{number}" for number in arguments.cpus]
 
 
 def _scores(path: str) -> "Scores":

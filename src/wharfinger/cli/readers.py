@@ -94,3 +94,19 @@ def _fraction(text: str) -> float:
 share = number(nextafter(0, 1), nextafter(inf, 0), "a share above 0, such as 10%", _fraction)
 probability = number(0.5, nextafter(1, 0), "a probability from 0.5 to below 1", _fraction)
 """That a target can ask for."""
+
+
+def cpu_numbers(text: str) -> tuple[int, ...]:
+    """CPUs in the kernel's list format, ascending.
+
+    >>> cpu_numbers("2-3,0")
+    (0, 2, 3)
+    """
+    from wharfinger.host.topology import parse_cpus  # noqa: PLC0415 - help needs none of it
+
+    cpus: frozenset[int] = frozenset()
+    if re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*", text):
+        cpus = parse_cpus(text)
+    if not cpus:
+        raise argparse.ArgumentTypeError(f"{text!r}; give numbers and ranges, such as 0,2-3")
+    return tuple(sorted(cpus))

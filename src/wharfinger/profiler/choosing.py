@@ -42,8 +42,7 @@ def choose(text: str) -> tuple[Source, ...]:
         if word == ALL:
             names |= dict.fromkeys(by_name, True)
         elif word in SETS:
-            told = (source.value for group in SETS[word].values() for source in group)
-            names |= dict.fromkeys(told, True)
+            names |= dict.fromkeys((resource.value for resource in SETS[word]), True)
         elif word in by_name:
             names[word] = True
         else:

@@ -157,6 +157,6 @@ class CommandReadings(Heard):
 
 
 def start_load(workload: Workload) -> OwnProcess:
-    """The load generator, which begins anew when it ends; it may use all CPUs that we may."""
+    """The load generator, which starts again when it ends; it may use all CPUs that we may."""
     assert workload.measure.load_command is not None
     return OwnProcess(("/bin/sh", "-c", _AGAIN, "sh", *workload.measure.load_command))

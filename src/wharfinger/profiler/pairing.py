@@ -50,7 +50,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """Who shares, and who is alone.
+    """The pairs, and the programs that are alone.
 
     Attributes:
         distance: Of all pairs.

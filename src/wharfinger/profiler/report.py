@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry
 from wharfinger.profiler.choosing import FEATURES
 from wharfinger.profiler.curves import Sensitivity, Verdict, interval
@@ -133,9 +134,13 @@ def _advice(slowed: Sequence[Mapping[str, Any]]) -> str:
     if not slowed:
         none = "No source that was injected is sure to slow it"
         return f"{none}: nothing here says on which feature of a machine to spend."
-    most = min(slowed, key=lambda row: row["tolerated"]["high"])
-    feature = FEATURES.get(most["name"], f"more of {most['name']}")
-    bound = most["tolerated"]["high"]
-    others = [row["name"] for row in slowed if row is not most and row["tolerated"]["low"] <= bound]
+    lowest = min(slowed, key=lambda row: row["tolerated"]["high"])
+    bound = lowest["tolerated"]["high"]
+    alike = [row for row in slowed if row["tolerated"]["low"] <= bound]
+    # On a shared CPU every source takes time of it: where that alone explains the drop, it does.
+    cpu_time = next((row for row in alike if row["name"] == SharedResource.INTEGER.value), None)
+    most = cpu_time or lowest
+    feature = FEATURES[most["name"]]
+    others = [row["name"] for row in alike if row is not most]
     also = f" ({', '.join(others)} can't be told apart from it)" if others else ""
     return f"Spend on {feature}: {most['name']} is what it minds most{also}."

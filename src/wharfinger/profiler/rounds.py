@@ -275,8 +275,13 @@ def _mean_entry(entries: Sequence[Entry]) -> Entry:
     return Entry(fmean(values), max(within, between) / count**0.5)
 
 
+def least_seconds(sources: int) -> float:
+    """Without which nothing can be measured beside so many sources."""
+    return 2.0 + 2.0 * sources
+
+
 def check_seconds(seconds: float, sources: int) -> None:
     """Raise ``InvalidInput`` where there is no time to measure anything."""
-    least = 2.0 + 2.0 * sources
+    least = least_seconds(sources)
     if seconds < least:
         raise InvalidInput(f"--time-limit: {seconds:g} s; {sources} sources need {least:g} s")

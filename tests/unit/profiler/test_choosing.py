@@ -9,7 +9,7 @@ from wharfinger.profiler.choosing import FEATURES, choose
 
 
 def names_of(name: str) -> set[str]:
-    return {source.value for group in SETS[name].values() for source in group}
+    return {resource.value for resource in SETS[name]}
 
 
 @pytest.mark.parametrize("name", SETS)

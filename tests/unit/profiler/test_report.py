@@ -9,7 +9,7 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry
 from wharfinger.profiler.curves import Found, sensitivity
-from wharfinger.profiler.report import Document, csv_of, document_of
+from wharfinger.profiler.report import Document, csv_of, document_of, sentences
 from wharfinger.profiler.rounds import AlonePerformance, InterferenceProfile
 from wharfinger.profiler.session import Way
 
@@ -37,6 +37,22 @@ def test_each_source_has_its_row_and_each_missing_number_its_reason():
 def test_sentences_name_what_to_spend_on():
     assert a_document()["sentences"][-1].startswith("Spend on more or faster cores: integer")
     assert "nothing here says" in a_document(slowed=False)["sentences"][-1]
+
+
+def test_where_cpu_time_explains_the_drop_no_other_feature_is_advised():
+    document = a_document()
+    (integer,) = (row for row in document["sources"] if row["name"] == "integer")
+    for name, low in (("network-bandwidth", 3.0), ("tlb", 60.0)):
+        (row,) = (row for row in document["sources"] if row["name"] == name)
+        score = {"value": low + 1, "low": low, "high": low + 2}
+        row |= {"verdict": "slowed", "tolerated": score}
+    alone = sentences(document)[-1]
+    assert alone.startswith("Spend on a faster network interface")
+    integer["tolerated"] |= {"low": 4.0}
+    assert sentences(document)[-1] == (
+        "Spend on more or faster cores: integer is what it minds most "
+        "(network-bandwidth can't be told apart from it)."
+    )
 
 
 def test_classify_reads_the_row(tmp_path: Path):
