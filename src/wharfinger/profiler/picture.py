@@ -45,11 +45,11 @@ def _bars(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
             places, values, _BAR, yerr=errors, label=kind, color=COLOURS[7 - 6 * number],
             hatch=HATCHES[number], capsize=2,
         )  # fmt: skip
-    axes.set_title("tolerated and caused")
+    axes.set_title("scores", loc="left", fontsize=10)
     axes.set_ylim(0, 105)
     axes.set_xticks(range(len(rows)), [row["name"] for row in rows], rotation=30, ha="right")
     axes.tick_params(labelsize=8)
-    axes.legend(frameon=False, fontsize=8)
+    axes.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
 
 
 def _curve(axes: "Axes", row: Mapping[str, Any], tolerance: float) -> None:
