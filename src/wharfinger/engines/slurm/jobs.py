@@ -19,6 +19,7 @@ from wharfinger.engines.slurm import own_comments, script
 from wharfinger.engines.slurm.client.base import JobEnd, Node, SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import RunReading, has_had_node, is_over
 from wharfinger.engines.slurm.opening import UsedCluster
+from wharfinger.engines.slurm.profiler_jobs import directory_of_all, listed_profilers
 from wharfinger.engines.slurm.runs import RunDirectories, StartOrder
 from wharfinger.engines.slurm.settings import SlurmSettings
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes, note_of
@@ -407,11 +408,11 @@ class SlurmJobs:
             if key not in jobs or not _runs(jobs[key]) or self.runs.has_ended_in_part(key)
         ]
         readings = self._readings((*watched.starting, *over))
-        named = ((own_comments.profiler_name(self._identity, job.comment), job) for job in listed)
-        profilers: dict[str, SlurmJob] = {}
-        for name, job in named:
-            if name is not None:  # Whoever copies its comment has a job of a higher number.
-                profilers.setdefault(name, job)
+        shared = self._settings.shared_dir
+        profilers: Mapping[str, SlurmJob] = {}
+        if shared is not None:
+            directory = directory_of_all(shared, self._identity)
+            profilers = listed_profilers(listed, self._identity, directory)
         return Look(time.monotonic() - now, jobs, nodes, readings, usage, offers, profilers)
 
     def _readings(self, keys: Sequence[str]) -> dict[str, RunReading]:
