@@ -29,6 +29,7 @@ from wharfinger.experiments.paragon_table3 import PARAGON_TABLE3
 from wharfinger.experiments.paragon_table4 import PARAGON_TABLE4
 from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
+from wharfinger.experiments.pythia_figure16 import PYTHIA_FIGURE16
 from wharfinger.experiments.pythia_prediction import (
     PYTHIA_FIGURE9,
     PYTHIA_FIGURE10,
@@ -70,6 +71,7 @@ _ALL: tuple[Experiment, ...] = (
     PYTHIA_FIGURE9,
     PYTHIA_FIGURE10,
     PYTHIA_UNSEEN,
+    PYTHIA_FIGURE16,
     IBENCH_FIGURE54,
     PHYSICS_MATRICES,
     MEASURED_GAVEL,
