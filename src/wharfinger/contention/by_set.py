@@ -108,7 +108,7 @@ class BySet:
         """An empty one."""
         if self._fitted is None:
             return ContentionTable()
-        return SetTable(SetDrops(self._fitted), self._name_of)
+        return ResidentSets(SetDrops(self._fitted), self._name_of)
 
 
 class SetDrops:
@@ -216,7 +216,7 @@ class _Server:
 _EMPTY = _Server((), ())
 
 
-class SetTable(ContentionTable):
+class ResidentSets(ContentionTable):
     """The residents of each server by their programs, and a row for each service.
 
     A service's row is free when it leaves; its ``server`` is then -1.
@@ -319,7 +319,7 @@ class SetTable(ContentionTable):
 class SetAssessment(Assessment):
     """A newcomer's program on each server; each service keeps its target with the confidence."""
 
-    def __init__(self, table: SetTable, program: str, view: View, confidence: float) -> None:
+    def __init__(self, table: ResidentSets, program: str, view: View, confidence: float) -> None:
         super().__init__(len(view.names))
         self._table, self._program, self._view = table, program, view
         self._confidence, self._z = confidence, quantile(confidence)
