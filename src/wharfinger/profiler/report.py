@@ -17,8 +17,13 @@ STRONG = 50.0
 """Points of pressure, of 100, from which a program contends for a resource."""
 
 
-def document_of(profile: InterferenceProfile, about: Mapping[str, Any]) -> Document:
-    """The profile's JSON; ``about`` says what was profiled."""
+def document_of(
+    profile: InterferenceProfile, about: Mapping[str, Any], *, shares_cpu: bool = True
+) -> Document:
+    """The profile's JSON; ``about`` says what was profiled.
+
+    ``shares_cpu``: every source takes time of the program's own CPUs.
+    """
     rows = [_source_row(profile, source.resource.value) for source in profile.sources]
     document = {
         **about,
@@ -31,7 +36,7 @@ def document_of(profile: InterferenceProfile, about: Mapping[str, Any]) -> Docum
         "runs": profile.runs,
         "seconds": profile.seconds,
     }
-    return {**document, "sentences": sentences(document)}
+    return {**document, "sentences": sentences(document, shares_cpu=shares_cpu)}
 
 
 def _baseline(baseline: AlonePerformance) -> Document:
@@ -107,7 +112,7 @@ def csv_of(document: Mapping[str, Any]) -> str:
     return f"{','.join(names)}\n{','.join(values)}\n"
 
 
-def sentences(document: Mapping[str, Any]) -> list[str]:
+def sentences(document: Mapping[str, Any], *, shares_cpu: bool = True) -> list[str]:
     """What it contends for, what it leaves alone, and on which feature to spend (5.5.2)."""
     slowed = [row for row in document["sources"] if row["verdict"] == Verdict.SLOWED.value]
     kept = [row["name"] for row in document["sources"] if row["verdict"] == Verdict.KEPT.value]
@@ -123,24 +128,32 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
             said.append(f"It takes much of {row['name']} from others: it causes {_told(score)}.")
     if kept:
         said.append(f"It keeps its performance beside all of: {', '.join(kept)}.")
-    return [*said, _advice(slowed)]
+    return [*said, _advice(slowed, shares_cpu=shares_cpu)]
 
 
 def _told(score: Mapping[str, Any]) -> str:
     return f"{score['value']:.0f} ({score['low']:.0f} to {score['high']:.0f})"
 
 
-def _advice(slowed: Sequence[Mapping[str, Any]]) -> str:
+def _advice(slowed: Sequence[Mapping[str, Any]], *, shares_cpu: bool) -> str:
     if not slowed:
         none = "No source that was injected is sure to slow it"
         return f"{none}: nothing here says on which feature of a machine to spend."
+    most, alike = minded_most(slowed, shares_cpu=shares_cpu)
+    feature = FEATURES[most["name"]]
+    others = [row["name"] for row in alike]
+    also = f" ({', '.join(others)} can't be told apart from it)" if others else ""
+    return f"Spend on {feature}: {most['name']} is what it minds most{also}."
+
+
+def minded_most(
+    slowed: Sequence[Mapping[str, Any]], *, shares_cpu: bool
+) -> tuple[Mapping[str, Any], list[Mapping[str, Any]]]:
+    """Of at least one row with a verdict of slowed: on which to spend, and those alike to it."""
     lowest = min(slowed, key=lambda row: row["tolerated"]["high"])
     bound = lowest["tolerated"]["high"]
     alike = [row for row in slowed if row["tolerated"]["low"] <= bound]
     # On a shared CPU every source takes time of it: where that alone explains the drop, it does.
-    cpu_time = next((row for row in alike if row["name"] == SharedResource.INTEGER.value), None)
-    most = cpu_time or lowest
-    feature = FEATURES[most["name"]]
-    others = [row["name"] for row in alike if row is not most]
-    also = f" ({', '.join(others)} can't be told apart from it)" if others else ""
-    return f"Spend on {feature}: {most['name']} is what it minds most{also}."
+    integer = [row for row in alike if row["name"] == SharedResource.INTEGER.value]
+    most = integer[0] if integer and shares_cpu else lowest
+    return most, [row for row in alike if row is not most]

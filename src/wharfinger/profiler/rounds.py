@@ -4,10 +4,10 @@ Each round is one plan for the interpreter of ``wharfinger.profiling``, over the
 program alone, then each source that is not sure yet, in alternating order.
 """
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
+from typing import Protocol
 
 from wharfinger.errors import InvalidInput, Unavailable
 from wharfinger.ibench.driver import measure_maximum
@@ -18,12 +18,12 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, ProfilingPlan
 from wharfinger.profiler.curves import Found, Sensitivity, sensitivity
-from wharfinger.profiler.session import CommandSession, SeenStretch, Way
-from wharfinger.profiling.interpreter import Interpreter
+from wharfinger.profiler.session import SeenStretch, Way
+from wharfinger.profiling.interpreter import Interpreter, ProfilingPort
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import Procedure
 from wharfinger.profiling.scores import PERFORMANCES
-from wharfinger.profiling.steps import RunFailed
+from wharfinger.profiling.steps import ReadFor, RunFailed, Stretch
 
 ALONE_READINGS, SOURCE_READINGS = 10, 75
 """Of a round: alone, and at most beside each source."""
@@ -109,12 +109,31 @@ def settings_here(
     return settings, silent
 
 
+class ProfiledSession(ProfilingPort, Protocol):
+    """What a profile is measured through; the attributes are ``CommandSession``'s."""
+
+    way: Way
+    reading_seconds: float
+    looks: list[SeenStretch]
+    runs: int
+
+    @property
+    def wanted(self) -> tuple[Quantity, ...]:
+        """The quantities that count."""
+
+    def begin(self, patience_seconds: float) -> None:
+        """Find out how it can be measured; raises ``RunFailed``."""
+
+    def read(self, wanted: ReadFor) -> Stretch | None:
+        """Performance over the next stretch; ``None`` = time is over."""
+
+
 class Profiler:
     """Carries the rounds out; ``tell`` gets what is done now."""
 
     def __init__(
         self,
-        session: CommandSession,
+        session: ProfiledSession,
         sources: Sequence[Source],
         *,
         tolerance: float,
@@ -136,7 +155,7 @@ class Profiler:
 
     def profile(self) -> InterferenceProfile:
         """Everything; raises ``Unavailable`` where the program does not run or tells nothing."""
-        began = time.monotonic()
+        began = self._session.now()
         deadline = began + self._seconds
         self._tell("finding out how it is measured")
         try:
@@ -145,17 +164,17 @@ class Profiler:
             raise Unavailable(str(failed)) from None
         rounds, left = 0, [source.resource for source in self._sources]
         while rounds < MAX_ROUNDS and (left or rounds == 0):
-            took = time.monotonic()
+            took = self._session.now()
             order = left if rounds % 2 == 0 else left[::-1]
             self._round(order, deadline, first=rounds == 0)
             rounds += 1
-            took = time.monotonic() - took
+            took = self._session.now() - took
             left = [resource for resource in left if not self._is_done(resource)]
-            if time.monotonic() + took / 3 > deadline:
+            if self._session.now() + took / 3 > deadline:
                 break
         profile = self._result()
         profile.rounds, profile.runs = rounds, self._session.runs
-        profile.seconds = time.monotonic() - began
+        profile.seconds = self._session.now() - began
         return profile
 
     def _is_done(self, resource: SharedResource) -> bool:
@@ -166,7 +185,7 @@ class Profiler:
 
     def _round(self, order: Sequence[SharedResource], deadline: float, *, first: bool) -> None:
         reading, count = self._session.reading_seconds, len(order)
-        left = max(0.0, deadline - time.monotonic())
+        left = max(0.0, deadline - self._session.now())
         alone = max(3 * reading, min(ALONE_READINGS * reading, left / 10))
         share = (left - alone) / max(1, count) / (2 if first else 1)
         source_seconds = max(reading, min(SOURCE_READINGS * reading, share))
