@@ -44,7 +44,6 @@ NOT_RUN = {
     "wharfinger pair": "needs profiles of one's own",
     "wharfinger profile --cpus": "takes minutes, or needs a program of one's own",
     "wharfinger profile --pid": "needs a process of one's own",
-    "wharfinger profile -o json": "needs a program of one's own",
     "wharfinger simulate trace:": "needs a trace that is not shipped",
     "wharfinger simulate paragon": "takes minutes",
     "wharfinger simulate services": "takes minutes",

@@ -259,7 +259,7 @@ def _changes(before: Any, after: Record) -> list[Record]:
 
 
 def _draw(document: Record, path: str) -> None:
-    from wharfinger.experiments.profile_plots import draw  # noqa: PLC0415
+    from wharfinger.experiments.profile_picture import draw  # noqa: PLC0415
 
     draw(document, Path(path))
 
