@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from wharfinger.profiler.program import RunningProcess
 
 OUTPUTS = ("table", "json", "csv")
+CAUSED = ("probe", "published")
 _MEASURES = (
     ("--measure-regex", "progress.regex"),
     ("--measure-file", "progress.file"),
@@ -67,6 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--measure-load COMMAND", words)
     words = "counter (work done so far), gauge, or histogram (of --measure-metric)"
     add("--measure-kind KIND", words)
+    words = "how caused interference is told: by a probe, or as published (100 - tolerated)"
+    parser.add_argument("--caused", choices=CAUSED, default=CAUSED[0], help=words)
+    words = "an earlier profile on these CPUs, whose calibration of the probes is used again"
+    add("--calibration PROFILE.json", words)
     add("--compare BEFORE.json", "also say what changed since that profile")
     add("--png FILE", "draw bars and curves; needs matplotlib")
     words = "output format (default: table)"
@@ -77,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure, and print the profile."""
     from wharfinger.profiler.choosing import choose  # noqa: PLC0415
     from wharfinger.profiler.report import csv_of  # noqa: PLC0415
-    from wharfinger.profiler.rounds import check_seconds  # noqa: PLC0415
+    from wharfinger.profiling.rounds import check_seconds  # noqa: PLC0415
 
     if bool(arguments.words) == (arguments.pid is not None):
         what = "both are given" if arguments.words else "neither is given"
@@ -167,10 +172,14 @@ def _measured(
     arguments: argparse.Namespace, sources: "tuple[Source, ...]", workload: "Workload"
 ) -> Record:
     from wharfinger.ibench.sources import SourceSetting  # noqa: PLC0415
-    from wharfinger.profiler import rounds  # noqa: PLC0415
     from wharfinger.profiler.program import RunningProcess  # noqa: PLC0415
     from wharfinger.profiler.report import document_of  # noqa: PLC0415
-    from wharfinger.profiler.session import REPORT_SECONDS, CommandSession  # noqa: PLC0415
+    from wharfinger.profiler.session import (  # noqa: PLC0415
+        REPORT_SECONDS,
+        CommandSession,
+        settings_here,
+    )
+    from wharfinger.profiling import rounds  # noqa: PLC0415
 
     process: RunningProcess | None = None
     if arguments.pid is not None:
@@ -182,11 +191,11 @@ def _measured(
     directory = Path(arguments.directory or ".").absolute()
     if not directory.is_dir():
         raise InvalidInput(f"--directory: {arguments.directory!r} is no directory; name one")
-    before = _before(arguments, cpus)
+    before, calibrations = _before(arguments, cpus), _calibrations(arguments, cpus)
     base = SourceSetting(sources[0], cpus, directory, report_seconds=REPORT_SECONDS)
     began = time.monotonic()
     with Progress() as progress:
-        settings, silent = rounds.settings_here(sources, base, progress.tell)
+        settings, silent = settings_here(sources, base, progress.tell)
         session = CommandSession(arguments.words, workload, settings, cpus=cpus, process=process)
         session.tell = progress.tell
         chosen = [source for source in sources if source.resource in settings]
@@ -199,6 +208,9 @@ def _measured(
             seconds=max(left, rounds.least_seconds(len(chosen))),
             cpus=len(cpus),
             tell=progress.tell,
+            calibrations=calibrations,
+            calibrates=process is None,
+            caused_as_published=arguments.caused == "published",
         )
         try:
             profile = profiler.profile()
@@ -212,9 +224,30 @@ def _measured(
     return document
 
 
+def _calibrations(arguments: argparse.Namespace, cpus: tuple[int, ...]) -> Any:
+    if arguments.calibration is None:
+        return None
+    from wharfinger.host.topology import cpu_model  # noqa: PLC0415
+    from wharfinger.profiler.report import calibrations_of  # noqa: PLC0415
+
+    place = f"--calibration: {arguments.calibration}"
+    profile = read_json(arguments.calibration, place)
+    try:
+        was, calibrations = (profile["cpu_model"], profile["cpus"]), calibrations_of(profile)
+    except (KeyError, TypeError, ValueError):
+        mend = "give what `wharfinger profile -o json` wrote"
+        raise InvalidInput(f"{place}: it is no profile with a calibration; {mend}") from None
+    if was != (cpu_model(), list(cpus)):
+        mend = "give a profile that was made on the same CPUs"
+        raise InvalidInput(f"{place}: made on CPUs {was[1]} of {was[0] or 'a model'}; {mend}")
+    return calibrations
+
+
 def _about(
     arguments: argparse.Namespace, cpus: tuple[int, ...], process: "RunningProcess | None"
 ) -> Record:
+    from wharfinger.host.topology import cpu_model  # noqa: PLC0415
+
     name = arguments.name
     if name is None and process is not None:
         name = Path(f"/proc/{arguments.pid}/comm").read_text().strip()
@@ -223,6 +256,7 @@ def _about(
         "command": arguments.words or None,
         "pid": None if process is None else int(arguments.pid),
         "cpus": list(cpus),
+        "cpu_model": cpu_model(),
     }
 
 
@@ -275,6 +309,22 @@ def _score_text(score: Record | None) -> str:
     return f"{score['value']:.0f} ({score['low']:.0f} to {score['high']:.0f})"
 
 
+def _caused_text(row: Record) -> str:
+    by = row["caused_by"]
+    return _score_text(row["caused"]) + (f" {by}" if by not in (None, "probe") else "")
+
+
+def _beyond_text(row: Record) -> str:
+    """What is lost of performance per CPU second, and caused beyond CPU time; else nothing."""
+    beyond = row["beyond_cpu"] or {"loss": None, "caused": None}
+    loss, told = beyond["loss"], []
+    if loss is not None and loss["low"] > 0:
+        told.append(f"-{loss['value']:.0%} at {loss['intensity']:.0f}")
+    if beyond["caused"] is not None:
+        told.append(f"causes {_score_text(beyond['caused'])}")
+    return ", ".join(told) or fmt.NONE
+
+
 def _lowest(row: Record) -> str:
     if not row["curve"]:
         return fmt.NONE
@@ -290,8 +340,9 @@ _COLUMNS = [
     column("SOURCE", "name"),
     column("VERDICT"),
     column("TOLERATED", form=_score_text),
-    column("CAUSED", form=_score_text),
+    ("CAUSED", _caused_text),
     ("KEEPS", _lowest),
+    ("BEYOND-CPU", _beyond_text),
     ("WHY NOT", _why),
 ]
 

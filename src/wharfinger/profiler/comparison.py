@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import InvalidInput
-from wharfinger.profiler.curves import CONFIDENCE_Z
+from wharfinger.profiling.curves import CONFIDENCE_Z
 
 SIGNIFICANT = 0.05
 KINDS = ("tolerated", "caused")
@@ -50,7 +50,8 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]
     for kind in KINDS:
         for name in (name for name in new if name in old):
             pair = old[name][kind], new[name][kind]
-            if None not in pair:
+            alike = kind != "caused" or old[name].get("caused_by") == new[name].get("caused_by")
+            if None not in pair and alike:
                 changes.append(_change(kind, name, *pair))
     corrected = holm([change[-1] for change in changes])
     told = [Change(*change[:-1], p) for change, p in zip(changes, corrected, strict=True)]
