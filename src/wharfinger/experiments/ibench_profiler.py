@@ -321,7 +321,7 @@ IBENCH_PROFILER = GroundTruthStudy(
     notes=(
         (
             f"Intervals are of {CONFIDENCE:.0%}; one reading varies by {NOISE:.0%}, the machine by "
-            f"{DRIFT:.0%}. Each profile has {SECONDS:g} s at most; a reading takes {READING_SECONDS:g}."
+            f"{DRIFT:.0%}. Each profile has {SECONDS:g} s at most, a reading {READING_SECONDS:g}."
         ),
         (
             "`held` counts scores with two ends. Bounds (a program that never loses the tolerance, "

@@ -6,6 +6,7 @@ from typing import Any
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Entry
 from wharfinger.profiler.choosing import FEATURES
+from wharfinger.profiler.comparison import KINDS
 from wharfinger.profiling.crossing import CurveScore
 from wharfinger.profiling.curves import CONFIDENCE, CONFIDENCE_Z, Curve, Verdict
 from wharfinger.profiling.probing import Calibration, ProbeReading
@@ -206,7 +207,7 @@ def calibrations_of(document: Mapping[str, Any]) -> Calibrations:
 def csv_of(document: Mapping[str, Any]) -> str:
     """A header and a row, as ``wharfinger classify predict --rows`` reads them."""
     names, values = ["name"], [document["name"].replace(",", " ").replace('"', "")]
-    for kind in ("tolerated", "caused"):
+    for kind in KINDS:
         for row in document["sources"]:
             names.append(f"{kind}/{row['name']}")
             score = row[kind]

@@ -83,6 +83,8 @@ class CommandSession:
         reading_seconds: Of one reading, usually.
         looks: All readings, in their order.
         runs: How often the program was started.
+
+    ``run_dirs``: of a process that a manager runs, its own and those of its load generator.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class CommandSession:
         *,
         cpus: Sequence[int] = (),
         process: RunningProcess | None = None,
+        run_dirs: tuple[str, str] = ("", ""),
     ) -> None:
         self.way = Way.NUMBERS
         self.reading_seconds = MIN_STRETCH_SECONDS
@@ -101,6 +104,7 @@ class CommandSession:
         self._command, self._workload, self._settings = command, workload, settings
         self._cpus = tuple(cpus)
         self._running = process
+        self._run_dirs = run_dirs
         self._program: OwnProcess | RunningProcess | None = process
         self._readings: CommandReadings | None = None
         self._load: OwnProcess | None = None
@@ -389,8 +393,8 @@ class CommandSession:
             self.runs += 1
             output = self._program.output
         root = self._present.pid
-        self._readings = CommandReadings(self._workload, output, None, root)
-        if self._workload.measure.load_command is not None:
+        self._readings = CommandReadings(self._workload, output, None, root, *self._run_dirs)
+        if self._workload.measure.load_command is not None and not self._run_dirs[0]:
             self._await_ready()
             self._readings.close()
             self._load = start_load(self._workload)
