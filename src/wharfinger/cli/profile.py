@@ -15,7 +15,7 @@ from wharfinger.cli.options import add_option, add_state, refuse, state_path
 from wharfinger.cli.output import Record, column, show, table
 from wharfinger.cli.progress import Progress, ended_in_order
 from wharfinger.cli.readers import cpu_numbers, number, seconds_above_zero, share, whole
-from wharfinger.errors import InvalidInput
+from wharfinger.errors import InvalidInput, Unavailable
 
 # Not imported at run time: help needs none of it.
 if TYPE_CHECKING:
@@ -228,6 +228,9 @@ def _measured(
     began = time.monotonic()
     with Progress() as progress:
         settings, silent = settings_here(sources, base, progress.tell)
+        if not settings:
+            told = "; ".join(f"{what.partition('/')[2]}: {why}" for what, why in silent.items())
+            raise Unavailable(f"no source has a signal here: {told}")
         session = CommandSession(
             arguments.words,
             workload,

@@ -219,6 +219,9 @@ class SimulatedSession:
         self.looks.append(SeenStretch(resource, intensity, stretch, told))
         return stretch
 
+    def set_aside(self) -> None:
+        """It takes no time to start it again."""
+
     def calibrate(self, resource: SharedResource, order: Sequence[float]) -> Calibration:
         """See ``MeasuredSession``."""
         told = []

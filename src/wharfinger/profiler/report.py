@@ -21,6 +21,8 @@ from wharfinger.profiling.rounds import (
 Document = dict[str, Any]
 LEAST = 0.1
 """In place of a score of 0 in a row for ``classify``, which takes logarithms."""
+BUSY_CPUS = 0.8
+"""A program that uses less of one CPU, and keeps its performance, is not bound by its work."""
 STRONG = 50.0
 """Points of pressure, of 100, from which a program contends for a resource."""
 
@@ -34,6 +36,7 @@ def document_of(profile: InterferenceProfile, about: Mapping[str, Any]) -> Docum
         "confidence": CONFIDENCE,
         "measured_by": profile.way.value,
         "baseline": _baseline(profile.baseline),
+        "used_cpus": profile.used_cpus,
         "sources": rows,
         "rounds": profile.rounds,
         "runs": profile.runs,
@@ -234,6 +237,12 @@ def sentences(document: Mapping[str, Any]) -> list[str]:
     ]
     if kept:
         said.append(f"It keeps its performance beside all of: {', '.join(kept)}.")
+    used = document["used_cpus"]
+    if kept and used is not None and used < BUSY_CPUS:
+        said.append(
+            f"It uses {used:.0%} of one CPU: it waits, or limits its rate by itself. Then its "
+            "latency, or its rate without that limit, tells more."
+        )
     return [*said, _advice(slowed)]
 
 

@@ -178,6 +178,8 @@ class CommandSession:
 
     def run(self, step: RunAt) -> bool:
         """Let it go on, or start it; the first time with a warm-up."""
+        if self.way is not Way.RUNS and self._program is None:
+            self._start()
         if self.way is not Way.RUNS and not self._warm:
             until = time.monotonic() + step.warm_up_seconds
             while time.monotonic() < until:
@@ -215,6 +217,10 @@ class CommandSession:
             maximum = setting.maximum_per_second
             return caused_on_device(maximum, self._io_bytes_per_second, None)
         return None
+
+    def set_aside(self) -> None:
+        """See ``MeasuredSession``."""
+        self._stop()
 
     def calibrate(self, resource: SharedResource, order: Sequence[float]) -> Calibration:
         """See ``MeasuredSession``."""

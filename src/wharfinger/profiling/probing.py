@@ -9,7 +9,7 @@ just as much is what the program causes. A probe that its own kind does not slow
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from statistics import fmean, stdev, variance
 
 from wharfinger.profiling.crossing import CurveScore, Level
 from wharfinger.profiling.curves import CONFIDENCE_Z, curve_of
@@ -58,12 +58,35 @@ def order_of(visits: int) -> tuple[float, ...]:
     return tuple(at for visit in range(visits) for at in (back if visit % 2 else there))
 
 
+def drift_of(probes: Sequence[Sequence[Sequence[float]]]) -> float:
+    """What a probe's rate varies by from round to round beyond its readings' noise, as a share.
+
+    ``probes`` are of all sources: each alone has too few rounds to tell.
+
+    >>> round(drift_of([[[98.0, 98.0], [102.0, 102.0]]]), 3)
+    0.028
+    """
+    excess, freedom = 0.0, 0
+    for rounds in probes:
+        told = [readings for readings in rounds if len(readings) > 1]
+        center = fmean(map(fmean, told)) if told else 0.0
+        if len(told) < 2 or center <= 0:
+            continue
+        within = fmean(variance(readings) / len(readings) for readings in told)
+        excess += (len(told) - 1) * (variance(map(fmean, told)) - within) / center**2
+        freedom += len(told) - 1
+    return math.sqrt(max(0.0, excess / freedom)) if freedom else 0.0
+
+
 def caused_by(
-    calibration: Sequence[tuple[float, float]], rounds: Sequence[Sequence[float]]
+    calibration: Sequence[tuple[float, float]],
+    rounds: Sequence[Sequence[float]],
+    drift: float = 0.0,
 ) -> CurveScore | str:
     """The source intensity that slows the probe as much as the program does; or why not.
 
-    ``rounds`` are the probe's rates beside the program.
+    ``rounds`` are the probe's rates beside the program; ``drift`` is what the machine changes by
+    from one to the next, and since the calibration.
 
     >>> curve = [(x, 100 - 0.4 * x + noise) for x in CALIBRATED for noise in (0.0, 0.2)]
     >>> score = caused_by(curve, [[80.0, 80.2], [80.1, 80.0]])
@@ -86,14 +109,7 @@ def caused_by(
     if drop < max(LEAST_DROP, SURE_Z * error):
         kept = f"{highest.relative_performance:.1%} ± {CONFIDENCE_Z * error:.1%}"
         return f"a probe keeps {kept} of its rate beside another source of its kind: it can't tell"
-    return curve.comes_down_to(Level(*_mean(told, reference, curve.noise)))
-
-
-def _mean(rounds: Sequence[Sequence[float]], reference: float, noise: float) -> tuple[float, float]:
-    """Of the probe over its rate alone, with its standard error."""
-    values = [value / reference for readings in rounds for value in readings]
-    means = [fmean(readings) / reference for readings in rounds]
-    within = max(noise, stdev(values)) if len(values) > 1 else noise
-    between = stdev(means) if len(means) > 1 else 0.0
-    error = max(within / math.sqrt(len(values)), between / math.sqrt(len(means)))
-    return fmean(values), error
+    values = [value / reference for readings in told for value in readings]
+    noise = max(curve.noise, stdev(values)) if len(values) > 1 else curve.noise
+    error = math.sqrt(noise**2 / len(values) + drift**2 * (1 + 1 / len(told)))
+    return curve.comes_down_to(Level(fmean(values), error))

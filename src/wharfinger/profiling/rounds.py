@@ -2,7 +2,7 @@
 
 Each round is one plan for the interpreter of ``wharfinger.profiling``, over the same session: the
 program alone, then each source that is not sure yet, in alternating order. A source is a probe
-first (``probing``), which was calibrated before the program began.
+first (``probing``), which was calibrated while the program did not run.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,6 +28,7 @@ from wharfinger.profiling.probing import (
     Calibration,
     ProbeReading,
     caused_by,
+    drift_of,
     order_of,
 )
 from wharfinger.profiling.procedure import PROBE_INTENSITY, PROBES, Procedure
@@ -102,8 +103,11 @@ class MeasuredSession(ProfilingPort, Protocol):
     def calibrate(self, resource: SharedResource, order: Sequence[float]) -> Calibration:
         """A probe beside a second source at these intensities, one after the other.
 
-        Only while the program does not run. Raises ``SourceSilent``.
+        Only while the program is set aside. Raises ``SourceSilent``.
         """
+
+    def set_aside(self) -> None:
+        """End the program, until ``run`` starts it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +142,8 @@ class BeyondCpu:
 class InterferenceProfile:
     """What was measured; ``silent`` says why a source could not be used, or a cause is unknown.
 
-    ``shares`` are the program's own of CPU time and I/O, a cross-check of what is caused.
+    ``shares`` are the program's own of CPU time and I/O, a cross-check of what is caused;
+    ``used_cpus`` are CPU seconds per second alone.
     """
 
     tolerance: float
@@ -152,6 +157,7 @@ class InterferenceProfile:
     silent: dict[str, str] = field(default_factory=dict)
     calibrations: Calibrations = field(default_factory=Calibrations)
     caused_as_published: bool = False
+    used_cpus: float | None = None
     rounds: int = 0
     runs: int = 0
     seconds: float = 0.0
@@ -210,13 +216,13 @@ class Profiler:
         """Everything; raises ``Unavailable`` where the program does not run or tells nothing."""
         began = self._session.now()
         deadline = began + self._seconds
-        if not self._published:
-            self._calibrate()
         self._tell("finding out how it is measured")
         try:
-            self._session.begin(max(2.0, TRIAL_SHARE * (deadline - self._session.now())))
+            self._session.begin(max(2.0, TRIAL_SHARE * self._seconds))
         except RunFailed as failed:
             raise Unavailable(str(failed)) from None
+        if not self._published:
+            self._calibrate()
         rounds, left = 0, [source.resource for source in self._sources]
         while rounds < MAX_ROUNDS and (left or rounds == 0):
             took = self._session.now()
@@ -241,6 +247,7 @@ class Profiler:
             self._silent |= {f"caused/{resource.value}": why for resource in missing}
             return
         reading = len(CALIBRATED) * CALIBRATION_SECONDS
+        self._session.set_aside()
         visits = int(CALIBRATION_SHARE * self._seconds / len(missing) / reading)
         if visits < MIN_VISITS:
             return
@@ -345,6 +352,12 @@ class Profiler:
         profile = InterferenceProfile(self._tolerance, self._sources, baseline, self._session.way)
         profile.found = self._sensitivity
         profile.shares = {each: _mean_entry(told) for each, told in self._shares.items()}
+        used = [
+            look.stretch.used_cpus
+            for look in self._session.looks
+            if look.resource is None and look.stretch.used_cpus is not None
+        ]
+        profile.used_cpus = fmean(used) if used else None
         profile.silent, profile.calibrations = self._silent, self._calibrations
         profile.caused_as_published = self._published
         for resource, rounds in self._beside.items():
@@ -367,26 +380,39 @@ class Profiler:
             return
         per_cpu: Sensitivity | None = None
         if self._quantity in (Quantity.RATE, Quantity.THROUGHPUT):
-            told = [self._per_cpu_readings(looks) for looks in rounds]
-            per_cpu = sensitivity(told, self._tolerance)
+            per_cpu = sensitivity(list(map(self._per_cpu_readings, rounds)), self._tolerance)
         of_cpu_time: CurveScore | str = "its probe is not calibrated"
         calibration = self._calibrations.get(resource)
         if calibration is not None:
-            probed = [
-                [look.probe for look in looks if look.intensity == PROBE_INTENSITY and look.probe]
-                for looks in rounds
-            ]
-            rates = [[each.per_second for each in told] for told in probed]
-            caused = caused_by(calibration.of_rate(), rates)
+            caused = caused_by(calibration.of_rate(), _rates(rounds), self._drift(_rates))
             if isinstance(caused, str):
                 profile.silent[what] = caused
             else:
                 profile.caused[resource] = caused
-            shares = [[v for each in told if (v := each.per_cpu_second)] for told in probed]
-            of_cpu_time = caused_by(calibration.of_cpu_time(), shares)
+            told = _per_cpu_second(rounds), self._drift(_per_cpu_second)
+            of_cpu_time = caused_by(calibration.of_cpu_time(), *told)
         elif what not in profile.silent:
             profile.silent[what] = "no time for its probe's calibration; try a longer --time-limit"
         profile.beyond_cpu[resource] = BeyondCpu(per_cpu, of_cpu_time)
+
+    def _drift(self, rates: "Callable[[_Rounds], list[list[float]]]") -> float:
+        return drift_of([rates(rounds) for rounds in self._beside.values()])
+
+
+_Rounds = Sequence[Sequence[SeenStretch]]
+
+
+def _probed(looks: Sequence[SeenStretch]) -> list[ProbeReading]:
+    told = [look.probe for look in looks if look.intensity == PROBE_INTENSITY]
+    return [probe for probe in told if probe is not None]
+
+
+def _rates(rounds: _Rounds) -> list[list[float]]:
+    return [[probe.per_second for probe in _probed(looks)] for looks in rounds]
+
+
+def _per_cpu_second(rounds: _Rounds) -> list[list[float]]:
+    return [[v for probe in _probed(looks) if (v := probe.per_cpu_second)] for looks in rounds]
 
 
 def _relative_spread(values: Sequence[float]) -> float:
