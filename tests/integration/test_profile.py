@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.live import LiveManager, manifest
 from wharfinger.cli.main import main
 from wharfinger.errors import InvalidInput
 from wharfinger.host.processes import descendants
@@ -61,6 +62,12 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         (["--measure", "/no/file", "--", "sleep", "9"], 2, "/no/file: No such file"),
         (["--compare", "/no/file", "--", "sleep", "9"], 2, "/no/file: No such file"),
         (["--pid", "4194303"], 2, "no process that runs"),
+        (["--calibration", "/no/file", "--", "sleep", "9"], 2, "/no/file: No such file"),
+        (["--attach", "web", "--pid", "1"], 2, "several are given"),
+        (["--attach", "web", "--state", "/no/state"], 1, "/no/state"),
+        (["--sources", "interconnect", "--cpus", CPU, "--", "sleep", "9"], 1, "interconnect: "),
+        (["--sources", "storage-bandwidth", "--directory", "/dev/shm", "--", "true"], 1, "signal"),
+        (["--sources", "integer", "--", "sh", "-c", "echo not a tty; exit 1"], 1, "no terminal"),
         (["--sources", "integer", "--", "true"], 1, "at once"),
         (["--sources", "integer", "--", "sh", "-c", "echo oh; exit 3"], 1, "ended with 3: oh"),
     ],
@@ -143,6 +150,31 @@ def test_a_sleeper_is_timed_by_whole_runs_and_minds_nothing(capsys: pytest.Captu
     assert status == 0
     (row,) = json.loads(out)["sources"]
     assert row["verdict"] != "slowed"
+
+
+@pytest.mark.long
+def test_a_workload_of_the_manager_is_attached_to(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    manager = LiveManager(tmp_path / "state")
+    manager.start()
+    try:
+        measured = {"progress": {"regex": "done=([0-9]+)"}}
+        manager.submit(manifest("counter", sys.executable, "-c", COUNTER, measure=measured))
+        manager.wait_for(lambda found: found["counter"]["phase"] == "running")
+        where = ["--state", str(manager.state)]
+        words = ["profile", "--sources", "integer", "--time-limit", "12s", *where, "-o", "json"]
+        status, out, err = called(capsys, *words, "--attach", "counter")
+        assert status == 0, err
+        told = json.loads(out)
+        assert (told["name"], told["baseline"]["quantity"]) == ("counter", "rate_per_second")
+        assert told["sources"][0]["caused_by"] in (None, "cpu-share")
+        assert manager.workloads()["counter"]["phase"] == "running"
+        status, err = refused(capsys, *words, "--attach", "other")
+        assert (status, "other" in err) == (1, True)
+    finally:
+        manager.stop()
+        manager.clear()
 
 
 def killed(after_seconds: float) -> None:

@@ -26,15 +26,15 @@ from wharfinger.experiments.ground_truth import (
     draw_programs,
     p99_seconds,
 )
+from wharfinger.experiments.ibench_profiler import SimulatedSession, World
 from wharfinger.experiments.physics_plots import curves
 from wharfinger.experiments.plots import Curve
-from wharfinger.experiments.simulated_profile import Subject, profile_of
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.performance import Quantity
 from wharfinger.native import beyond
 from wharfinger.profiler.choosing import FEATURES, choose
-from wharfinger.profiler.curves import Verdict
-from wharfinger.profiler.report import Document, minded_most
+from wharfinger.profiler.report import Document, document_of, minded_most
+from wharfinger.profiling.curves import Verdict
+from wharfinger.profiling.rounds import Profiler
 from wharfinger.simulator.truth.ground_truth import TrueResident, busy_cpus
 from wharfinger.simulator.truth.physics.application import Application, Streaming
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
@@ -46,8 +46,7 @@ from wharfinger.simulator.truth.physics.truth import Physics
 
 QUERIES_PER_SECOND, BOUND_SECONDS = 40_000.0, 200e-6
 CORES = 4.0
-NOISE = 0.03
-"""Of one reading of a 99th percentile."""
+TOLERANCE, SECONDS = 0.05, 240.0
 _VALUES = Streaming(1200 / 25_000, 1.0, depth=64.0)
 """Of a kilobyte, as in ``ibench_figure54``: with smaller ones, the load takes a tenth of 1 Gb/s."""
 NEIGHBORS = (SharedResource.MEMORY_BANDWIDTH, SharedResource.NETWORK_BANDWIDTH)
@@ -143,8 +142,24 @@ class Provisioned:
 
     def profile(self, random: np.random.Generator) -> Document:
         """By the profiler."""
-        subject = Subject(self.truth, SERVER.name, self.service, Quantity.LATENCY, self.p99)
-        return profile_of(subject, _SOURCES, {"name": "memcached"}, random, noise=NOISE)
+        session = SimulatedSession(_Latency(self), random)
+        profiler = Profiler(
+            session, _SOURCES, tolerance=TOLERANCE, seconds=SECONDS, cpus=int(CORES),
+            tell=lambda _words: None,
+        )  # fmt: skip
+        # Sources of the ground truth run on other cores and threads.
+        return document_of(profiler.profile(), {"name": "memcached"}, shares_cpu=False)
+
+
+class _Latency(World):
+    """Performance is the inverse of the 99th percentile."""
+
+    def __init__(self, server: Provisioned) -> None:
+        self._server = server
+        super().__init__(server.truth, server.service, SERVER.name)
+
+    def performance(self, beside: Sequence[TrueResident]) -> float:
+        return 1 / self._server.p99(beside)
 
 
 def neighbors(regime: Regime) -> list[tuple[Application, TrueResident]]:

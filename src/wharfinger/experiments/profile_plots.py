@@ -29,7 +29,7 @@ def profiles(kinds: Scores, title: str) -> "Figure":
                 axes.barh(places, list(scores.values()), 0.8 / len(names), **_shade(number))
             axes.set_title(kind)
             axes.set_xlim(0, 105)
-            axes.set_ylim(len(sources) - 0.5, -0.5)
+            axes.set_ylim(max(1, len(sources)) - 0.5, -0.5)
             axes.set_yticks(range(len(sources)), sources if axes is panels[0] else [])
             axes.tick_params(labelsize=9)
             axes.grid(axis="x")

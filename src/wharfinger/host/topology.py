@@ -115,10 +115,15 @@ def read_machine(sysfs: Path, procfs: Path, allowed: Collection[int], limits: Ow
         node_bytes={node: sizes[node] for node in sorted(used)},
         memory_bytes=max(0, memory_bytes),
         quota_millicpus=limits.cpu_millicpus,
-        cpu_model=_field(procfs / "cpuinfo", r"^model name\s*:\s*(.+)$"),
+        cpu_model=cpu_model(procfs),
         architecture=os.uname().machine,
         present=frozenset(allowed) | parse_cpus(read_text(devices / "cpu" / "online") or ""),
     )
+
+
+def cpu_model(procfs: Path = Path("/proc")) -> str:
+    """The processor's name; empty = unknown."""
+    return _field(procfs / "cpuinfo", r"^model name\s*:\s*(.+)$")
 
 
 def parse_cpus(text: str) -> frozenset[int]:

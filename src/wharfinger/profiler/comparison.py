@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import InvalidInput
-from wharfinger.profiler.curves import CONFIDENCE_Z
+from wharfinger.profiling.curves import CONFIDENCE_Z
 
 SIGNIFICANT = 0.05
 KINDS = ("tolerated", "caused")
@@ -44,13 +44,15 @@ class Change:
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """All that both know, performance first; profiles are as their JSON."""
+    """All that both measured alike, performance first; profiles are as their JSON."""
     changes = []
     old, new = ({row["name"]: row for row in profile["sources"]} for profile in (before, after))
     for kind in KINDS:
         for name in (name for name in new if name in old):
             pair = old[name][kind], new[name][kind]
-            if None not in pair:
+            alike = kind != "caused" or old[name].get("caused_by") == new[name].get("caused_by")
+            alike &= kind not in (*old[name].get("estimated", ()), *new[name].get("estimated", ()))
+            if None not in pair and alike:
                 changes.append(_change(kind, name, *pair))
     corrected = holm([change[-1] for change in changes])
     told = [Change(*change[:-1], p) for change, p in zip(changes, corrected, strict=True)]
