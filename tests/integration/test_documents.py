@@ -42,6 +42,7 @@ NOT_RUN = {
     "wharfinger ibench run storage-bandwidth": "writes to the disk for long",
     "wharfinger ibench validate": "takes minutes, of a machine that does nothing else",
     "wharfinger pair": "needs profiles of one's own",
+    "wharfinger profile --attach": "needs a workload that runs",
     "wharfinger profile --cpus": "takes minutes, or needs a program of one's own",
     "wharfinger profile --pid": "needs a process of one's own",
     "wharfinger simulate trace:": "needs a trace that is not shipped",

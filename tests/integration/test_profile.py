@@ -236,3 +236,27 @@ def test_pairs_are_told_from_profiles(capsys: pytest.CaptureFixture[str], tmp_pa
     assert told["exact"]
     status, err = refused(capsys, "pair", *files, "--servers", "1")
     assert (status, "give 2 or more" in err) == (2, True)
+
+
+def test_pairs_on_unlike_cores_are_told_from_a_profile_on_each(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    paths = []
+    for name, slow in (("a", 0.3), ("b", 0.9)):
+        for platform, rate in (("big", 10.0), ("little", 10.0 * slow)):
+            row = {"name": "integer", "tolerated": {"value": 90}, "caused": {"value": 10}}
+            baseline = {"quantity": "rate_per_second", "value": rate}
+            told = {"name": name, "platform": platform, "baseline": baseline, "sources": [row]}
+            paths.append(tmp_path / f"{name}-{platform}.json")
+            paths[-1].write_text(json.dumps(told))
+    files = list(map(str, paths))
+    status, out, _ = called(capsys, "pair", *files, "--servers", "big=1,little=1", "-o", "json")
+    told = json.loads(out)
+    assert status == 0
+    placed = {server["programs"][0]: server["name"] for server in told["servers"]}
+    assert placed == {"a": "big-1", "b": "little-1"}
+    assert told["loss"] == pytest.approx(10)
+    status, err = refused(capsys, "pair", *files, "--servers", "huge=1")
+    assert (status, "0 programs have profiles on huge" in err) == (2, True)
+    status, err = refused(capsys, "pair", *files, "--servers", "big=1,big=1")
+    assert (status, "each kind once" in err) == (2, True)

@@ -59,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--attach NAME", words)
     add_state(parser)
     add("--name NAME", "in the profile (default: the program's)")
+    words = "the kind of these CPUs, for pair (default: from the CPU's model)"
+    add("--platform NAME", words)
     add("--measure FILE", "how it is measured: a file with a manifest's measure section")
     words = "performance in its lines; the first group is a number, or groups have names"
     add("--measure-regex REGEX", words)
@@ -292,8 +294,9 @@ def _calibrations(arguments: argparse.Namespace, cpus: tuple[int, ...]) -> Any:
 def _about(
     arguments: argparse.Namespace, cpus: tuple[int, ...], process: "RunningProcess | None"
 ) -> Record:
-    from wharfinger.host.topology import cpu_model  # noqa: PLC0415
+    from wharfinger.host.topology import cpu_model, slug  # noqa: PLC0415
 
+    model = cpu_model()
     name = arguments.name
     if name is None and process is not None:
         name = Path(f"/proc/{arguments.pid}/comm").read_text().strip()
@@ -302,7 +305,8 @@ def _about(
         "command": arguments.words or None,
         "pid": None if process is None else int(arguments.pid),
         "cpus": list(cpus),
-        "cpu_model": cpu_model(),
+        "cpu_model": model,
+        "platform": arguments.platform or slug(model) or os.uname().machine,
     }
 
 

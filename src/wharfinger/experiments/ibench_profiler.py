@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import exp
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,23 +58,23 @@ READING_SECONDS = 0.2
 SECONDS = 240.0
 TOLERANCE = 0.05
 CONFIDENCE = 0.9
-PROGRAMS = {Pool.SINGLE_THREADED: 8, Pool.MULTITHREADED: 6, Pool.IO_BOUND: 6}
+PROGRAMS = MappingProxyType({Pool.SINGLE_THREADED: 8, Pool.MULTITHREADED: 6, Pool.IO_BOUND: 6})
 DRAWS = 2
 """Profiles of each program, with noise of their own."""
 MAX_CPUS = 4.0
 _FINE = tuple(float(x) for x in range(101))
 
 
-def look(regime: Regime, seed: int) -> StudyFindings:
-    """All profiles of one population."""
-    programs = [
+def look(regime: Regime, seed: int, programs: Mapping[Pool, int] = PROGRAMS) -> StudyFindings:
+    """All profiles of one population, of so many programs of each pool."""
+    drawn = [
         each
-        for pool, most in PROGRAMS.items()
+        for pool, most in programs.items()
         for each in draw_programs([pool], regime, seed, most)
     ]
-    truth = Physics([HARDWARE[PLATFORM]], programs, regime.constants)
+    truth = Physics([HARDWARE[PLATFORM]], drawn, regime.constants)
     tally = Tally()
-    for program in programs:
+    for program in drawn:
         resident = at(program, min(MAX_CPUS, float(program.threads)))
         world = World(truth, resident)
         for draw in range(DRAWS):

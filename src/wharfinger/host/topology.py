@@ -323,7 +323,7 @@ def _platforms(
 
     NUMA nodes of one size differ by what the kernel took of each at boot: about as much is equal.
     """
-    model = _slug(machine.cpu_model) or machine.architecture.replace("_", "-")
+    model = slug(machine.cpu_model) or machine.architecture.replace("_", "-")
     alike: dict[int, list[int]] = {}
     for part, size in zip(parts, memory, strict=True):
         alike.setdefault(len(part.cpus), []).append(size)
@@ -345,6 +345,6 @@ def _platforms(
     return tuple(platforms)
 
 
-def _slug(cpu_model: str) -> str:
+def slug(cpu_model: str) -> str:
     """``"AMD EPYC 7B13 64-Core Processor"`` as ``"amd-epyc-7b13"``."""
     return re.sub(r"[^a-z0-9]+", "-", _NOISE.sub(" ", cpu_model).lower()).strip("-")
