@@ -85,15 +85,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _performance(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    if before["quantity"] != after["quantity"] or before["value"] <= 0:
+    """By the logarithm of the ratio: errors are relative, and a change may be many times over."""
+    if before["quantity"] != after["quantity"] or min(before["value"], after["value"]) <= 0:
         return []
-    ratio = after["value"] / before["value"]
-    errors = before["error"] / before["value"], after["error"] / after["value"]
-    error = ratio * math.hypot(*errors)
+    error = math.hypot(before["error"] / before["value"], after["error"] / after["value"])
+    log_ratio = math.log(after["value"] / before["value"])
     half = CONFIDENCE_Z * error
-    p_value = _two_sided(ratio - 1, error)
-    change = (ratio - 1, ratio - 1 - half, ratio - 1 + half, p_value)
-    return [Change(PERFORMANCE, "", before["value"], after["value"], *change)]
+    low, change, high = (math.expm1(log_ratio + part) for part in (-half, 0.0, half))
+    p_value = _two_sided(log_ratio, error)
+    told = before["value"], after["value"], change, low, high, p_value
+    return [Change(PERFORMANCE, "", *told)]
 
 
 _Row = tuple[str, str, float, float, float, float, float, float]
