@@ -63,6 +63,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
         (["--compare", "/no/file", "--", "sleep", "9"], 2, "/no/file: No such file"),
         (["--pid", "4194303"], 2, "no process that runs"),
         (["--calibration", "/no/file", "--", "sleep", "9"], 2, "/no/file: No such file"),
+        (["--sibling", "--cpus", CPU, "--", "sleep", "9"], 2, "--sibling: "),
         (["--attach", "web", "--pid", "1"], 2, "several are given"),
         (["--attach", "web", "--state", "/no/state"], 1, "/no/state"),
         (["--sources", "interconnect", "--cpus", CPU, "--", "sleep", "9"], 1, "interconnect: "),

@@ -5,6 +5,7 @@ import json
 import os
 import shlex
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,11 @@ from wharfinger.errors import InvalidInput, Unavailable
 
 # Not imported at run time: help needs none of it.
 if TYPE_CHECKING:
-    from wharfinger.ibench.sources import Source
+    from wharfinger.ibench.sources import Source, SourceSetting
     from wharfinger.model.workload import Workload
     from wharfinger.profiler.attaching import AttachedWorkload
     from wharfinger.profiler.program import RunningProcess
+    from wharfinger.profiler.session import Settings
 
 OUTPUTS = ("table", "json", "csv")
 CAUSED = ("probe", "published")
@@ -51,6 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--time-limit DURATION", "measure no longer", "2m", seconds_above_zero)
     words = "CPUs of the program and of the sources (default: all that may be used)"
     add("--cpus LIST", words, read=cpu_numbers)
+    words = "measure integer, floating-point and vector from the sibling threads, too"
+    add("--sibling", words)
     words = "on whose file system to do I/O (default: the current directory's)"
     add("--directory DIR", words)
     words = "a process that runs already, instead of COMMAND; sources press on its CPUs"
@@ -227,42 +231,48 @@ def _measured(
         raise InvalidInput(f"--directory: {arguments.directory!r} is no directory; name one")
     before, calibrations = _before(arguments, cpus), _calibrations(arguments, cpus)
     base = SourceSetting(sources[0], cpus, directory, report_seconds=REPORT_SECONDS)
+    beside = _sibling_settings(arguments, sources, base)
     began = time.monotonic()
     with Progress() as progress:
         settings, silent = settings_here(sources, base, progress.tell)
         if not settings:
             told = "; ".join(f"{what.partition('/')[2]}: {why}" for what, why in silent.items())
             raise Unavailable(f"no source has a signal here: {told}")
-        session = CommandSession(
-            arguments.words,
-            workload,
-            settings,
-            cpus=cpus,
-            process=process,
-            run_dirs=(str(attached.run_dir), str(attached.load_runs)) if attached else ("", ""),
-        )
-        session.tell = progress.tell
-        chosen = [source for source in sources if source.resource in settings]
         # What maxima take is part of the time, but for what is needed to measure anything.
         left = arguments.time_limit - (time.monotonic() - began)
-        profiler = rounds.Profiler(
-            session,
-            chosen,
-            tolerance=arguments.tolerance,
-            seconds=max(left, rounds.least_seconds(len(chosen))),
-            cpus=len(cpus),
-            tell=progress.tell,
-            calibrations=calibrations,
-            calibrates=process is None,
-            caused_as_published=arguments.caused == "published",
-        )
-        try:
-            profile = profiler.profile()
-        finally:
-            session.close()
+
+        def profiled(used: "Settings", known: "rounds.Calibrations | None") -> Any:
+            seconds = left * len(used) / (len(settings) + len(beside))
+            again = process if used is settings else _process_again(process)
+            session = CommandSession(
+                arguments.words,
+                workload,
+                used,
+                cpus=cpus,
+                process=again,
+                run_dirs=(str(attached.run_dir), str(attached.load_runs)) if attached else ("", ""),
+            )
+            session.tell = progress.tell
+            try:
+                return rounds.Profiler(
+                    session,
+                    [source for source in sources if source.resource in used],
+                    tolerance=arguments.tolerance,
+                    seconds=max(seconds, rounds.least_seconds(len(used))),
+                    cpus=len(cpus),
+                    tell=progress.tell,
+                    calibrations=known,
+                    calibrates=process is None,
+                    caused_as_published=arguments.caused == "published",
+                ).profile()
+            finally:
+                session.close()
+
+        profile = profiled(settings, calibrations)
+        from_siblings = profiled(beside, None) if beside else None
     profile.sources = sources
     profile.silent |= silent
-    document = document_of(profile, _about(arguments, cpus, process))
+    document = document_of(profile, _about(arguments, cpus, process), from_siblings)
     if arguments.complete:
         from wharfinger.profiler.completing import complete  # noqa: PLC0415
 
@@ -270,6 +280,29 @@ def _measured(
     if before is not None:
         document["compared"] = _changes(before, document)
     return document
+
+
+def _process_again(process: "RunningProcess | None") -> "RunningProcess | None":
+    from wharfinger.profiler.program import RunningProcess  # noqa: PLC0415
+
+    return None if process is None else RunningProcess(process.number)
+
+
+def _sibling_settings(
+    arguments: argparse.Namespace, sources: "tuple[Source, ...]", base: "SourceSetting"
+) -> "Settings":
+    """Of the sources that press on a core's units, on the other threads of the program's cores."""
+    from wharfinger.host.topology import siblings_of  # noqa: PLC0415
+    from wharfinger.ibench.sources import SIBLING_SOURCES  # noqa: PLC0415
+
+    if not arguments.sibling:
+        return {}
+    chosen = [source for source in sources if source.resource in SIBLING_SOURCES]
+    if not chosen:
+        names = ", ".join(sorted(SIBLING_SOURCES))
+        raise InvalidInput(f"--sibling: none of --sources has a use for it; it is for {names}")
+    cpus = siblings_of(base.cpus, os.sched_getaffinity(0))
+    return {source.resource: replace(base, source=source, cpus=cpus) for source in chosen}
 
 
 def _calibrations(arguments: argparse.Namespace, cpus: tuple[int, ...]) -> Any:
@@ -405,6 +438,18 @@ _COLUMNS = [
 ]
 
 
+def _sibling_text(row: Record) -> str:
+    told = row["sibling"]
+    if told is None:
+        return fmt.NONE
+    return f"{_score_text(told['tolerated'])}, causes {_score_text(told['caused'])}"
+
+
+def _columns(document: Record) -> list[Any]:
+    there = any(row["sibling"] for row in document["sources"])
+    return [*_COLUMNS[:-1], *([("ON THE SIBLING", _sibling_text)] if there else []), _COLUMNS[-1]]
+
+
 def _change_text(row: Record) -> str:
     if row["source"]:
         return f"{row['change']:+.0f} ({row['low']:+.0f} to {row['high']:+.0f})"
@@ -437,7 +482,7 @@ def _text(document: Record) -> str:
         f"{document['name']}: measured by {document['measured_by']}",
         head,
         "",
-        table(document["sources"], _COLUMNS),
+        table(document["sources"], _columns(document)),
         "",
         *document["sentences"],
     ]

@@ -62,6 +62,8 @@ PROGRAMS = MappingProxyType({Pool.SINGLE_THREADED: 8, Pool.MULTITHREADED: 6, Poo
 DRAWS = 2
 """Profiles of each program, with noise of their own."""
 MAX_CPUS = 4.0
+RESOLVED = 1.0
+"""Points: who causes less causes nothing that a profile could tell."""
 _FINE = tuple(float(x) for x in range(101))
 
 
@@ -268,9 +270,7 @@ class Tally:
             self._score("tolerated", resource.value, found.tolerated, true, bound=true >= 100)
             caused, really = profile.caused.get(resource), world.caused(resource)
             self.told.setdefault(("caused", resource.value), []).append(caused is not None)
-            self._score(
-                "caused", resource.value, caused, really, bound=really <= 0 or really >= 100
-            )
+            self._score("caused", resource.value, caused, really, bound=not RESOLVED < really < 100)
 
     def _score(
         self, kind: str, name: str, score: CurveScore | None, true: float, *, bound: bool
@@ -279,6 +279,7 @@ class Tally:
             return
         low, high = score.interval(CONFIDENCE)
         holds = low - 1e-6 <= true <= high + 1e-6
+        holds |= bound and low <= RESOLVED and true <= RESOLVED
         self.drawn.setdefault(kind, []).append((true, score.value))
         if bound or score.at_least:
             self.bounds.setdefault((kind, name), []).append(holds)

@@ -69,6 +69,7 @@ def _empty(name: str) -> dict[str, Any]:
         "caused_reason": None,
         "cross_check": None,
         "beyond_cpu": None,
+        "sibling": None,
         "estimated": [],
         "rounds": 0,
         "curve": [],

@@ -198,7 +198,7 @@ class RunningProcess(Profiled):
     def __init__(self, pid: int) -> None:
         check_pid(pid)
         self._pidfd = os.pidfd_open(pid)
-        self.pid = pid
+        self.pid = self.number = pid
         self.began = time.monotonic()
         self.cpus = tuple(sorted(os.sched_getaffinity(pid)))
 

@@ -28,13 +28,25 @@ STRONG = 50.0
 
 
 def document_of(
-    profile: InterferenceProfile, about: Mapping[str, Any], *, shares_cpu: bool = True
+    profile: InterferenceProfile,
+    about: Mapping[str, Any],
+    from_siblings: InterferenceProfile | None = None,
+    *,
+    shares_cpu: bool = True,
 ) -> Document:
     """The profile's JSON; ``about`` says what was profiled.
 
-    ``shares_cpu``: every source takes time of the program's own CPUs.
+    ``from_siblings``: The same, by sources on the other hardware threads of its cores.
+    ``shares_cpu``: Every source takes time of the program's own CPUs.
     """
     rows = [_source_row(profile, source.resource) for source in profile.sources]
+    for row in rows:
+        resource = SharedResource(row["name"])
+        if from_siblings is not None and resource in from_siblings.found:
+            told = _source_row(from_siblings, resource)
+            row["sibling"] = {key: told[key] for key in _OF_SIBLINGS}
+            if told["caused_by"] != CausedBy.PROBE.value:  # The share is that of its own CPUs.
+                row["sibling"] |= {"caused": None, "caused_by": None}
     document = {
         **about,
         "tolerance": profile.tolerance,
@@ -48,6 +60,9 @@ def document_of(
         "seconds": profile.seconds,
     }
     return {**document, "sentences": sentences(document, shares_cpu=shares_cpu)}
+
+
+_OF_SIBLINGS = ("verdict", "reason", "tolerated", "caused", "caused_by", "caused_reason", "curve")
 
 
 def _baseline(baseline: AlonePerformance) -> Document:
@@ -76,6 +91,7 @@ def _source_row(profile: InterferenceProfile, resource: SharedResource) -> Docum
         "tolerated": None if found is None else _score(found.tolerated),
         **_caused(profile, resource),
         "beyond_cpu": _beyond_cpu(profile, resource),
+        "sibling": None,
         "estimated": [],
         "rounds": 0 if found is None else found.rounds,
         "curve": [] if found is None else _curve(found.curve),

@@ -226,7 +226,9 @@ class CommandSession:
         """See ``MeasuredSession``."""
         setting, told = self._settings[resource], list[tuple[float, ProbeReading]]()
         try:
-            with start(setting) as probe, start(setting) as second:
+            # The second source is where the program will be.
+            there = replace(setting, cpus=self._cpus or setting.cpus)
+            with start(setting) as probe, start(there) as second:
                 probe.set_intensity(PROBE_INTENSITY)
                 for intensity in order:
                     second.set_intensity(intensity)

@@ -47,22 +47,18 @@ class CurveScore:
     @cached_property
     def error(self) -> float:
         """Standard error, in points."""
-        return float(np.std(self.draws)) if self.draws and not self.at_least else 0.0
+        return float(np.std(self.draws)) if self.draws else 0.0
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Holds the true intensity with this probability; as a bound, up to 100.
 
-        A point is the finest that draws tell, so each end is half of one further out.
-
         >>> CurveScore(50.0, tuple(float(x) for x in range(101))).interval(0.5)
-        (24.5, 75.5)
+        (25.0, 75.0)
         """
-        if self.at_least:
-            return self.value, 100.0
         if not self.draws:
-            return self.value, self.value
+            return self.value, 100.0 if self.at_least else self.value
         low, high = np.quantile(self.draws, [(1 - confidence) / 2, (1 + confidence) / 2])
-        return max(0.0, float(low) - 0.5), min(100.0, float(high) + 0.5)
+        return float(low), 100.0 if self.at_least else float(high)
 
     def turned(self) -> "CurveScore":
         """100 less it: caused interference as published, of a tolerated one (dissertation 5.3)."""
