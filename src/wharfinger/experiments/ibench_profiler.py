@@ -31,7 +31,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry
 from wharfinger.profiling.crossing import CurveScore
 from wharfinger.profiling.curves import Verdict
-from wharfinger.profiling.probing import Calibration, ProbeReading
+from wharfinger.profiling.probing import ProbeCalibration, ProbeReading
 from wharfinger.profiling.procedure import PROBE_INTENSITY
 from wharfinger.profiling.rounds import (
     CALIBRATION_SECONDS,
@@ -78,7 +78,7 @@ def look(regime: Regime, seed: int, programs: Mapping[Pool, int] = PROGRAMS) -> 
     tally = Tally()
     for program in drawn:
         resident = at(program, min(MAX_CPUS, float(program.threads)))
-        world = World(truth, resident)
+        world = ProfiledWorld(truth, resident)
         for draw in range(DRAWS):
             random = Streams(seed).of(f"profiler/{program.name}/{draw}")
             session = SimulatedSession(world, random)
@@ -90,7 +90,7 @@ def look(regime: Regime, seed: int, programs: Mapping[Pool, int] = PROGRAMS) -> 
     return StudyFindings(dict(tally.numbers()), {"told-and-true": tally.panels()})
 
 
-class World:
+class ProfiledWorld:
     """A program on its server, and a probe there: rates beside each source, and what is true."""
 
     def __init__(self, truth: Physics, program: TrueResident, platform: str = PLATFORM) -> None:
@@ -168,9 +168,9 @@ def _reaches(curve: Callable[[float], float], level: float) -> float:
 
 
 class SimulatedSession:
-    """``MeasuredSession`` over a ``World``: time passes in readings."""
+    """``MeasuredSession`` over a ``ProfiledWorld``: time passes in readings."""
 
-    def __init__(self, world: World, random: np.random.Generator) -> None:
+    def __init__(self, world: ProfiledWorld, random: np.random.Generator) -> None:
         self.way = Way.NUMBERS
         self.looks: list[SeenStretch] = []
         self.reading_seconds = READING_SECONDS
@@ -230,14 +230,14 @@ class SimulatedSession:
     def set_aside(self) -> None:
         """It takes no time to start it again."""
 
-    def calibrate(self, resource: SharedResource, order: Sequence[float]) -> Calibration:
+    def calibrate(self, resource: SharedResource, order: Sequence[float]) -> ProbeCalibration:
         """See ``MeasuredSession``."""
         told = []
         for intensity in order:
             self._pass(CALIBRATION_SECONDS)
             rate = self._noisy(self._world.second(resource, intensity))
             told.append((intensity, ProbeReading(rate)))
-        return Calibration(tuple(told))
+        return ProbeCalibration(tuple(told))
 
     def _pass(self, seconds: float) -> None:
         self._now += seconds
@@ -260,7 +260,7 @@ class Tally:
     seconds: list[float] = field(default_factory=list)
     drawn: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
 
-    def add(self, world: World, profile: InterferenceProfile) -> None:
+    def add(self, world: ProfiledWorld, profile: InterferenceProfile) -> None:
         """One profile."""
         self.seconds.append(profile.seconds)
         for resource, found in profile.found.items():

@@ -8,8 +8,8 @@ from wharfinger.model.profile import Entry
 from wharfinger.profiler.choosing import FEATURES
 from wharfinger.profiler.comparison import KINDS
 from wharfinger.profiling.crossing import CurveScore
-from wharfinger.profiling.curves import CONFIDENCE, CONFIDENCE_Z, Curve, Verdict
-from wharfinger.profiling.probing import Calibration, ProbeReading
+from wharfinger.profiling.curves import CONFIDENCE, CONFIDENCE_Z, MeasuredCurve, Verdict
+from wharfinger.profiling.probing import ProbeCalibration, ProbeReading
 from wharfinger.profiling.rounds import (
     AlonePerformance,
     BeyondCpu,
@@ -191,7 +191,7 @@ def _interval(value: float, error: float, low: float, high: float) -> tuple[floa
     return max(low, value - half), min(high, value + half)
 
 
-def _curve(curve: Curve) -> list[Document]:
+def _curve(curve: MeasuredCurve) -> list[Document]:
     rows = []
     for point, fitted in zip(curve.points, curve.fitted, strict=True):
         error = curve.total_error(point)
@@ -209,7 +209,7 @@ def _curve(curve: Curve) -> list[Document]:
     return rows
 
 
-def _calibration(calibration: Calibration | None) -> list[list[float | None]]:
+def _calibration(calibration: ProbeCalibration | None) -> list[list[float | None]]:
     """Rows of intensity, work per second, and per second of CPU time."""
     if calibration is None:
         return []
@@ -220,7 +220,7 @@ def _calibration(calibration: Calibration | None) -> list[list[float | None]]:
 def calibrations_of(document: Mapping[str, Any]) -> Calibrations:
     """Those that a profile was made with; raises ``KeyError``, ``TypeError``, ``ValueError``."""
     return {
-        SharedResource(row["name"]): Calibration(
+        SharedResource(row["name"]): ProbeCalibration(
             tuple((float(at), ProbeReading(rate, share)) for at, rate, share in row["calibration"])
         )
         for row in document["sources"]

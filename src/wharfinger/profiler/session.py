@@ -20,7 +20,7 @@ from wharfinger.model.profile import Entry
 from wharfinger.model.workload import Workload
 from wharfinger.profiler.measuring import CommandReadings, quantities_of, start_load
 from wharfinger.profiler.program import OwnProcess, RunningProcess
-from wharfinger.profiling.probing import Calibration, ProbeReading
+from wharfinger.profiling.probing import ProbeCalibration, ProbeReading
 from wharfinger.profiling.procedure import PROBE_INTENSITY
 from wharfinger.profiling.rounds import CALIBRATION_SECONDS, SeenStretch, Way
 from wharfinger.profiling.scores import caused_on_device
@@ -222,7 +222,7 @@ class CommandSession:
         """See ``MeasuredSession``."""
         self._stop()
 
-    def calibrate(self, resource: SharedResource, order: Sequence[float]) -> Calibration:
+    def calibrate(self, resource: SharedResource, order: Sequence[float]) -> ProbeCalibration:
         """See ``MeasuredSession``."""
         setting, told = self._settings[resource], list[tuple[float, ProbeReading]]()
         try:
@@ -240,7 +240,7 @@ class CommandSession:
                         told.append((intensity, reading))
         except (InvalidInput, Unavailable) as error:
             raise SourceSilent(f"two of it at once: {error}") from error
-        return Calibration(tuple(told))
+        return ProbeCalibration(tuple(told))
 
     def now(self) -> float:
         """See ``time.monotonic``."""

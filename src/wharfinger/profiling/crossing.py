@@ -67,7 +67,7 @@ class CurveScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class CrossedLevel:
     """What the curve shall come down to: a share of its beginning, or a value with an error."""
 
     value: float
@@ -80,11 +80,12 @@ def crossing(
     values: Sequence[float],
     errors: Sequence[float],
     reference_error: float,
-    level: Level,
+    level: CrossedLevel,
 ) -> CurveScore:
     """The least intensity at which the curve is so low; at intensity 0 it is 1.
 
-    >>> score = crossing([20, 30], [0.96, 0.94], [0.001] * 2, 0.001, Level(0.95, is_share=True))
+    >>> line, level = ([20, 30], [0.96, 0.94], [0.001] * 2), CrossedLevel(0.95, is_share=True)
+    >>> score = crossing(*line, 0.001, level)
     >>> round(score.value), score.error < 5, score.at_least
     (25, True, False)
     """

@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 
 from wharfinger.ibench.ramp import CurvePoint
-from wharfinger.profiling.crossing import CurveScore, Level, crossing, falling
+from wharfinger.profiling.crossing import CrossedLevel, CurveScore, crossing, falling
 
 CONFIDENCE = 0.95
 """Of intervals."""
@@ -41,7 +41,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class MeasuredCurve:
     """Performance by intensity, over performance alone.
 
     Attributes:
@@ -65,7 +65,7 @@ class Curve:
         """Of a point's ratio to performance alone."""
         return math.hypot(point.standard_error, self.reference_error * point.relative_performance)
 
-    def comes_down_to(self, level: Level) -> CurveScore:
+    def comes_down_to(self, level: CrossedLevel) -> CurveScore:
         """At which intensity."""
         return crossing(
             [point.intensity for point in self.points],
@@ -76,7 +76,7 @@ class Curve:
         )
 
 
-def curve_of(rounds: Sequence[Sequence[Reading]]) -> Curve:
+def curve_of(rounds: Sequence[Sequence[Reading]]) -> MeasuredCurve:
     """The curve of all rounds; each has readings alone, which its others are compared with.
 
     What one reading varies by is taken from all intensities together; what rounds differ by beyond
@@ -105,7 +105,7 @@ def curve_of(rounds: Sequence[Sequence[Reading]]) -> Curve:
         error = math.sqrt(noise**2 / samples + drift / len(visits))
         points.append(CurvePoint(intensity, ratio, error, samples))
     reference = math.sqrt(fmean(1 / len(v) for v in alone) / len(alone)) if alone else 0.0
-    return Curve(tuple(points), noise * reference, noise)
+    return MeasuredCurve(tuple(points), noise * reference, noise)
 
 
 def _over_alone(readings: Sequence[Reading]) -> dict[float, list[float]]:
@@ -140,7 +140,7 @@ class Sensitivity:
     verdict: Verdict
     reason: str
     tolerated: CurveScore | None
-    curve: Curve
+    curve: MeasuredCurve
     rounds: int
 
     @property
@@ -157,7 +157,7 @@ def sensitivity(rounds: Sequence[Sequence[Reading]], tolerance: float) -> Sensit
     if not curve.points:
         reason = "time was over before a reading beside it; try --time-limit"
         return Sensitivity(Verdict.NO_SIGNAL, reason, None, curve, counted)
-    score = curve.comes_down_to(Level(1 - tolerance, is_share=True))
+    score = curve.comes_down_to(CrossedLevel(1 - tolerance, is_share=True))
     highest = curve.points[-1]
     if not score.at_least and score.reached >= SURE:
         return Sensitivity(Verdict.SLOWED, "", score, curve, counted)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev, variance
 
-from wharfinger.profiling.crossing import CurveScore, Level
+from wharfinger.profiling.crossing import CrossedLevel, CurveScore
 from wharfinger.profiling.curves import CONFIDENCE_Z, curve_of
 
 CALIBRATED = (0.0, 25.0, 50.0, 75.0, 100.0)
@@ -33,7 +33,7 @@ class ProbeReading:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class ProbeCalibration:
     """Readings of a probe by the intensity of a second source beside it; 0 = it is alone."""
 
     readings: tuple[tuple[float, ProbeReading], ...]
@@ -112,4 +112,4 @@ def caused_by(
     values = [value / reference for readings in told for value in readings]
     noise = max(curve.noise, stdev(values)) if len(values) > 1 else curve.noise
     error = math.sqrt(noise**2 / len(values) + drift**2 * (1 + 1 / len(told)))
-    return curve.comes_down_to(Level(fmean(values), error))
+    return curve.comes_down_to(CrossedLevel(fmean(values), error))

@@ -25,7 +25,7 @@ from wharfinger.profiling.probing import (
     CALIBRATED,
     MAX_VISITS,
     MIN_VISITS,
-    Calibration,
+    ProbeCalibration,
     ProbeReading,
     caused_by,
     drift_of,
@@ -47,7 +47,7 @@ CALIBRATION_SECONDS = 0.25
 MAX_ROUNDS = 12
 PLACE = "here"
 
-Calibrations = dict[SharedResource, Calibration]
+Calibrations = dict[SharedResource, ProbeCalibration]
 """Of a machine and its CPUs; may serve further profiles there."""
 
 
@@ -100,7 +100,7 @@ class MeasuredSession(ProfilingPort, Protocol):
     def read(self, wanted: ReadFor) -> Stretch | None:
         """Performance over the next stretch; ``None`` = time is over. Raises ``RunFailed``."""
 
-    def calibrate(self, resource: SharedResource, order: Sequence[float]) -> Calibration:
+    def calibrate(self, resource: SharedResource, order: Sequence[float]) -> ProbeCalibration:
         """A probe beside a second source at these intensities, one after the other.
 
         Only while the program is set aside. Raises ``SourceSilent``.

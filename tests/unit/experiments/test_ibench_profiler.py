@@ -3,7 +3,7 @@
 import numpy as np
 
 from wharfinger.experiments import ibench_profiler
-from wharfinger.experiments.ibench_profiler import SimulatedSession, World
+from wharfinger.experiments.ibench_profiler import ProfiledWorld, SimulatedSession
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import REGIMES
@@ -22,7 +22,7 @@ def test_intervals_hold_most_of_what_is_true():
 
 
 def test_the_true_scores_are_read_off_the_curves():
-    class Line(World):
+    class Line(ProfiledWorld):
         def __init__(self) -> None:
             self.level = 0.8
 

@@ -16,7 +16,7 @@ from wharfinger.profiler.report import (
 )
 from wharfinger.profiling.crossing import CurveScore
 from wharfinger.profiling.curves import sensitivity
-from wharfinger.profiling.probing import Calibration, ProbeReading
+from wharfinger.profiling.probing import ProbeCalibration, ProbeReading
 from wharfinger.profiling.rounds import AlonePerformance, InterferenceProfile, Way
 
 ABOUT = {"name": "a program", "command": ["a"], "pid": None, "cpus": [0]}
@@ -33,7 +33,7 @@ def a_document(*, slowed: bool = True) -> Document:
     profile.shares[SharedResource.INTEGER] = Entry(60.0, 1.0)
     profile.shares[SharedResource.STORAGE_BANDWIDTH] = Entry(40.0, 1.0)
     readings = ((0.0, ProbeReading(10.0, 20.0)), (50.0, ProbeReading(5.0, 20.0)))
-    profile.calibrations = {SharedResource.INTEGER: Calibration(readings)}
+    profile.calibrations = {SharedResource.INTEGER: ProbeCalibration(readings)}
     profile.silent["tolerated/storage-bandwidth"] = "tmpfs is memory"
     return document_of(profile, ABOUT)
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wharfinger.profiling.crossing import CurveScore, Level, crossing, falling
+from wharfinger.profiling.crossing import CrossedLevel, CurveScore, crossing, falling
 from wharfinger.profiling.curves import Reading, Verdict, curve_of, next_levels, sensitivity
 
 TOLERANCE = 0.05
@@ -77,7 +77,7 @@ def test_intervals_hold_a_line_as_often_as_they_say():
     at = [20.0, 30.0, 50.0]
     for _ in range(60):
         values = [1 - slope * x + 0.01 * random.standard_normal() for x in at]
-        score = crossing(at, values, [0.01] * 3, 0.003, Level(0.95, is_share=True))
+        score = crossing(at, values, [0.01] * 3, 0.003, CrossedLevel(0.95, is_share=True))
         low, high = score.interval(0.9)
         held += low <= 25 <= high
     assert 46 < held < 60

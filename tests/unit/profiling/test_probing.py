@@ -3,7 +3,7 @@
 import pytest
 
 from wharfinger.profiling.crossing import CurveScore
-from wharfinger.profiling.probing import Calibration, ProbeReading, caused_by, order_of
+from wharfinger.profiling.probing import ProbeCalibration, ProbeReading, caused_by, order_of
 
 
 def a_calibration(full: float, noise: float = 0.01, visits: int = 4) -> list[tuple[float, float]]:
@@ -53,7 +53,7 @@ def test_without_a_calibration_or_readings_there_is_a_reason():
 
 
 def test_rates_per_cpu_time_are_kept_apart():
-    told = Calibration(((0.0, ProbeReading(10.0, 20.0)), (50.0, ProbeReading(5.0))))
+    told = ProbeCalibration(((0.0, ProbeReading(10.0, 20.0)), (50.0, ProbeReading(5.0))))
     assert told.of_rate() == [(0.0, 10.0), (50.0, 5.0)]
     assert told.of_cpu_time() == [(0.0, 20.0)]
     assert len(order_of(3)) == 15
