@@ -26,7 +26,7 @@ from wharfinger.experiments.ground_truth import (
     draw_programs,
     p99_seconds,
 )
-from wharfinger.experiments.ibench_profiler import SimulatedSession, World
+from wharfinger.experiments.ibench_profiler import SimulatedSession, ProfiledWorld
 from wharfinger.experiments.physics_plots import curves
 from wharfinger.experiments.plots import Curve
 from wharfinger.model.interference import SharedResource
@@ -151,7 +151,7 @@ class Provisioned:
         return document_of(profiler.profile(), {"name": "memcached"}, shares_cpu=False)
 
 
-class _Latency(World):
+class _Latency(ProfiledWorld):
     """Performance is the inverse of the 99th percentile."""
 
     def __init__(self, server: Provisioned) -> None:
