@@ -26,7 +26,7 @@ from wharfinger.experiments.ground_truth import (
     draw_programs,
     p99_seconds,
 )
-from wharfinger.experiments.ibench_profiler import SimulatedSession, ProfiledWorld
+from wharfinger.experiments.ibench_profiler import ProfiledWorld, SimulatedSession
 from wharfinger.experiments.physics_plots import curves
 from wharfinger.experiments.plots import Curve
 from wharfinger.model.interference import SharedResource
