@@ -174,7 +174,6 @@ def test_a_workload_of_the_manager_is_attached_to(
         status, err = refused(capsys, *words, "--attach", "other")
         assert (status, "other" in err) == (1, True)
     finally:
-        manager.stop()
         manager.clear()
 
 

@@ -9,7 +9,7 @@ just as much is what the program causes. A probe that its own kind does not slow
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev, variance
+from statistics import fmean, variance
 
 from wharfinger.profiling.crossing import CrossedLevel, CurveScore
 from wharfinger.profiling.curves import CONFIDENCE_Z, curve_of
@@ -110,6 +110,7 @@ def caused_by(
         kept = f"{highest.relative_performance:.1%} ± {CONFIDENCE_Z * error:.1%}"
         return f"a probe keeps {kept} of its rate beside another source of its kind: it can't tell"
     values = [value / reference for readings in told for value in readings]
-    noise = max(curve.noise, stdev(values)) if len(values) > 1 else curve.noise
-    error = math.sqrt(noise**2 / len(values) + drift**2 * (1 + 1 / len(told)))
+    spreads = [variance(readings) / reference**2 for readings in told if len(readings) > 1]
+    noise = fmean(spreads) if spreads else curve.noise**2
+    error = math.sqrt(noise / len(values) + drift**2 * (1 + 1 / len(told)))
     return curve.comes_down_to(CrossedLevel(fmean(values), error))
