@@ -41,6 +41,8 @@ CPU_STRETCH_SECONDS = 1.0
 """CPU time is told in hundredths of a second."""
 MIN_RUN_SECONDS = 0.01
 """A shorter run shows little but a program's start."""
+START_CPU_SECONDS = 0.002
+"""A short run that uses less CPU time is little but a start that had to wait."""
 SHORT_TRIALS = 3
 """Of a program that ends soon: one start alone may have had to wait."""
 TRIAL_SECONDS = 1.0
@@ -156,7 +158,8 @@ class CommandSession:
     def _found_over(self, *, is_measured: bool) -> None:
         if self._running is not None:
             raise RunFailed(f"process {self._running.pid} has ended")
-        seconds = self._own.end().seconds
+        run = self._own.end()
+        seconds, cpu_seconds = run.seconds, run.cpu_seconds
         name = self._command[0]
         if is_measured and not self._heard.told():
             why = self.why_silent()
@@ -164,8 +167,11 @@ class CommandSession:
         for _ in range(SHORT_TRIALS if seconds < TRIAL_SECONDS / 10 else 0):
             self._start()
             self._own.wait(TRIAL_SECONDS)
-            seconds = min(seconds, self._own.end().seconds)
-        if seconds < MIN_RUN_SECONDS:
+            run = self._own.end()
+            seconds = min(seconds, run.seconds)
+            cpu_seconds = min(cpu_seconds, run.cpu_seconds)
+        is_idle = seconds < TRIAL_SECONDS / 10 and cpu_seconds < START_CPU_SECONDS
+        if seconds < MIN_RUN_SECONDS or is_idle:
             mend = "give a command that works for longer"
             raise RunFailed(f"{name} ended after {seconds * 1000:.0f} ms, at once; {mend}")
         self.way = Way.RUNS
