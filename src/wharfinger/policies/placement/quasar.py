@@ -110,6 +110,8 @@ class QuasarSettings:
         sources: How many sources of interference are injected beside its copy, while it waits; of
             others its scores are those of similar programs. As published, and where there is only
             one server: 2.
+        service_sources: The same beside a service's copy, if that is more: it has no end that the
+            time of the ramps would delay.
         start_first: While no more than this share of all CPU is allocated, a workload starts
             before its profile where that would cost its target more than it tells, as under
             ``paragon``; 0 = never.
@@ -128,6 +130,7 @@ class QuasarSettings:
     patience_seconds: float = 60.0
     idle_share: float = 0.25
     sources: int = 0
+    service_sources: int = 2
     start_first: float = 0.35
     beside: bool = True
     performance_weight: float = 0.3
@@ -242,6 +245,7 @@ class Quasar(ByReservation):
             stated=True,
             sizes=2,
             sources=own.sources,
+            service_sources=own.service_sources,
             idle_share=own.idle_share,
             start_first=own.start_first,
             beside=own.beside,
