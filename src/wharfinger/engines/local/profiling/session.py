@@ -2,8 +2,7 @@
 
 The worker calls ``measure``. A source of interference stands for neighbors, so it runs on the
 copy's CPUs and gets what the copy leaves of them; its I/O goes to a nameless file on the storage of
-the copy's writes. ``integer`` alone competes for CPU time, which every source takes: the others
-have the lowest weight, so that their scores are of what they are named after.
+the copy's writes.
 """
 
 import time
@@ -71,8 +70,6 @@ _STREAMED_BYTES = 128 << 20
 """Of memory, what its bandwidth's source streams through: more than caches hold. The limit on it is
 higher by what sources of memory keep back of any limit."""
 _STREAMING_BYTES = _STREAMED_BYTES + (3 << 29)
-_WEIGHTY = frozenset({SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH})
-"""Sources with an ordinary weight: one for CPU time, and one that hardly takes any."""
 
 
 def measure(job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> Measurements:
@@ -171,7 +168,8 @@ class ProfilingSession:
             return None
         if not source.setting.source.measures_maximum:
             return "the source's own time does not show what presses on it"
-        if step.resource not in _WEIGHTY:  # It is short of CPU time, too: that is not pressure.
+        if step.resource is SharedResource.MEMORY_BANDWIDTH:
+            # It may be short of CPU time, which is no pressure on memory.
             asked = min(asked, 100 * cpu_share / len(self._job.server.cpus))
             return caused_by_sharing(asked, achieved) or "the source had all that it asked for"
         shared = caused_by_sharing(asked, achieved) if step.slowed else None
@@ -373,10 +371,9 @@ def begin_source(
     left_millicpus = round(all_millicpus * (1 - KEPT_BACK)) - job.plan.cpu_millicpus[0]
     if left_millicpus < _MIN_LEFT_MILLICPUS:
         raise SourceSilent("the copy has all of the server's CPUs, and leaves none to neighbors")
-    gives_way = resource not in _WEIGHTY
     streams = resource is SharedResource.MEMORY_BANDWIDTH
     memory_bytes = _STREAMING_BYTES if streams else _SOURCE_MEMORY_BYTES
-    allocation = Allocation(left_millicpus, memory_bytes, best_effort=gives_way)
+    allocation = Allocation(left_millicpus, memory_bytes)
     try:
         setting = _setting(job, resource, upper_base, lifeline)
         placement = Placement(job.plan.server, allocation)
