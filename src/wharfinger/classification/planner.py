@@ -143,12 +143,15 @@ class JointPlanner:
     def _injected(self, workload: Workload, view: View) -> int:
         """How many sources are: with one server everyone is a neighbor, whatever that costs.
 
-        What has no end is not kept from it by the time of the ramps.
+        The time of the ramps delays no end of a service, and where residents share cores it has
+        all of them for neighbors in a moment.
         """
         if len(view.names) == 1:
             return SOURCES_INJECTED
-        needs, has_end = self._needs, workload.type is not WorkloadType.LATENCY_CRITICAL
-        return needs.sources if has_end else max(needs.sources, needs.service_sources)
+        needs, is_service = self._needs, workload.type is WorkloadType.LATENCY_CRITICAL
+        if is_service and view.capabilities.shares_cores:
+            return max(needs.sources, needs.service_sources)
+        return needs.sources
 
     def _may_start(self, workload: Workload, view: View) -> bool:
         """Whether it may start before its profile: time counts for it, and CPU is not scarce.

@@ -426,21 +426,22 @@ ENGINES = (SharedResource.INTEGER, SharedResource.TLB, SharedResource.MEMORY_BAN
 
 
 @pytest.mark.parametrize(
-    ("type_", "servers", "count"),
+    ("type_", "servers", "shares_cores", "count"),
     [
-        (WorkloadType.LATENCY_CRITICAL, 2, 2),
-        (WorkloadType.SINGLE_NODE, 2, 0),
-        (WorkloadType.SINGLE_NODE, 1, 2),
+        (WorkloadType.LATENCY_CRITICAL, 2, True, 2),
+        (WorkloadType.LATENCY_CRITICAL, 2, False, 0),
+        (WorkloadType.SINGLE_NODE, 2, True, 0),
+        (WorkloadType.SINGLE_NODE, 1, False, 2),
     ],
 )
 def test_a_plan_names_sources_of_the_engine_where_their_time_is_no_delay(
-    type_: WorkloadType, servers: int, count: int
+    type_: WorkloadType, servers: int, shares_cores: bool, count: int
 ) -> None:
     needs = ProfilingNeeds(stated=True, sizes=2, sources=0, service_sources=2)
     planner = JointPlanner(Classifications({Aspect.SCALE_UP: BY_CPU}, "gaussian"), needs=needs)
     service = Measure(load_command=("ab",))
     asked = replace(TARGETED, type=type_, measure=service)
-    able = Capabilities(profiles=True, sources=ENGINES)
+    able = Capabilities(profiles=True, shares_cores=shares_cores, sources=ENGINES)
     named = set()
     for number in range(20):
         found = planner.plan(

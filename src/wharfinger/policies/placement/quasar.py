@@ -108,10 +108,8 @@ class QuasarSettings:
         idle_share: Of the idle CPU that the profiling of one workload may take, to measure it on
             more than two platforms; 0 = on two, as published (Quasar 3.2).
         sources: How many sources of interference are injected beside its copy, while it waits; of
-            others its scores are those of similar programs. As published, and where there is only
-            one server: 2.
-        service_sources: The same beside a service's copy, if that is more: it has no end that the
-            time of the ramps would delay.
+            others scores are predicted. As published, and where there is only one server: 2.
+        service_sources: At least so many for a service where residents share cores: it has no end.
         start_first: While no more than this share of all CPU is allocated, a workload starts
             before its profile where that would cost its target more than it tells, as under
             ``paragon``; 0 = never.
