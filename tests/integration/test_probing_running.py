@@ -97,7 +97,9 @@ def test_a_copy_is_probed_on_an_empty_server(tmp_path: Path) -> None:
     with session(tmp_path, servers=servers, hastened_seconds=0.25) as engine:
         engine.deadline_seconds = 60.0
         start = run(engine, tmp_path)
-        beside = replace(probe(start), server=engine.servers[1])
+        asked = probe(start)
+        elsewhere = replace(asked.plan, server=engine.servers[1], live=False)
+        beside = replace(asked, plan=elsewhere)
         engine.perform(beside)
         told = engine.wait_for(ev.WorkloadProbed, "k")
         assert not told.reason
