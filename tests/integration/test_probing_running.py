@@ -15,6 +15,7 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.interference import SharedResource
+from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.workload import Profile, Run, Target, Workload, WorkloadType
 from wharfinger.testing.harness import Session
 
@@ -48,7 +49,10 @@ def run(
 
 
 def probe(start: act.StartWorkload, number: int = 1) -> act.ProbeWorkload:
-    return act.ProbeWorkload(start.key, number, start.workload, (INTEGER,), 0.05)
+    held = start.placements[0]
+    cpu, memory = held.allocation.cpu_millicpus, held.allocation.memory_bytes
+    plan = ProfilingPlan(held.server, (cpu,), memory, (INTEGER,), 8.0, 0.05, live=True)
+    return act.ProbeWorkload(start.key, number, start.workload, plan)
 
 
 def sources(folder: Path) -> list[str]:
@@ -93,7 +97,9 @@ def test_a_copy_is_probed_on_an_empty_server(tmp_path: Path) -> None:
     with session(tmp_path, servers=servers, hastened_seconds=0.25) as engine:
         engine.deadline_seconds = 60.0
         start = run(engine, tmp_path)
-        beside = replace(probe(start), server=engine.servers[1])
+        asked = probe(start)
+        elsewhere = replace(asked.plan, server=engine.servers[1], live=False)
+        beside = replace(asked, plan=elsewhere)
         engine.perform(beside)
         told = engine.wait_for(ev.WorkloadProbed, "k")
         assert not told.reason

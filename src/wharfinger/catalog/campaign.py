@@ -24,6 +24,7 @@ from wharfinger.classification.platforms import platform_column
 from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow
 from wharfinger.errors import Conflict, EngineFault, InvalidInput, Unavailable
 from wharfinger.files.atomic import write_whole
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Server
 from wharfinger.model.profile import (
@@ -65,7 +66,8 @@ class CampaignSettings:
 
     ``seconds`` is at each allocation; ``provisional`` says in ``machine.json`` that it is for tests
     only; ``idle`` is what others used of this machine before it began. Inputs are made in ``work``,
-    which the server and those of ``further`` runs (on other platforms) see.
+    which the server and those of ``further`` runs (on other platforms) see. ``sources`` are
+    injected into all programs.
     """
 
     directory: Path
@@ -76,6 +78,7 @@ class CampaignSettings:
     provisional: bool = False
     idle: Disturbance = field(default_factory=lambda: Disturbance(0.0, 0.0))
     further: tuple[FurtherRun, ...] = ()
+    sources: tuple[SharedResource, ...] = PROFILED_SOURCES
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +90,14 @@ class _Conditions:
     allocations: tuple[int, ...]
     seconds: float
     platforms: tuple[str, ...] = ()
+    sources: tuple[SharedResource, ...] = PROFILED_SOURCES
 
     def __str__(self) -> str:
         also = f", also on {' and '.join(self.platforms)}" if self.platforms else ""
         return (
             f"{self.cpus} CPUs of {self.cpu_model or 'an unknown model'}, "
-            f"{len(self.allocations)} allocations, {self.seconds:g} s each{also}"
+            f"{len(self.allocations)} allocations, {self.seconds:g} s each{also}, "
+            f"{len(self.sources)} sources"
         )
 
 
@@ -139,9 +144,9 @@ def _plan_for(program: Program, server: str, settings: CampaignSettings) -> Prof
         server=server,
         cpu_millicpus=(first, *others),
         memory_bytes=program.memory_bytes,
-        sources=PROFILED_SOURCES,
+        sources=settings.sources,
         seconds=settings.seconds
-        * (len(settings.allocations) + RAMP_ALLOCATIONS * len(PROFILED_SOURCES)),
+        * (len(settings.allocations) + RAMP_ALLOCATIONS * len(settings.sources)),
         further=settings.further,
     )
 
@@ -184,6 +189,7 @@ class _Campaign:
             settings.allocations,
             settings.seconds,
             tuple(dict.fromkeys(run.setting.platform for run in settings.further)),
+            settings.sources,
         )
 
     @property

@@ -3,14 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import log, sqrt
+from zlib import crc32
 
 import numpy as np
 
 from wharfinger.classification.classifier import Classifications
 from wharfinger.classification.platforms import platform_column
 from wharfinger.classification.utility import Aspect
+from wharfinger.estimators.conditional import MIN_VARIANCE
 from wharfinger.estimators.design import best_column, reduce, variance_design
 from wharfinger.estimators.recommender import Recommender
+from wharfinger.model.arrays import Array
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.workload import WorkloadType
@@ -19,6 +23,9 @@ MAX_RUNS = 4
 MAX_SERVERS = 4
 """A plan takes no more: beyond them stand the offline rows (Quasar 3.2)."""
 SOURCES_INJECTED = 2
+UNMEASURED_STD = 100 / sqrt(12)
+"""Of a score that may be any from 0 to 100."""
+_SPREAD = 2.0**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,7 @@ class Possible:
         servers: How many of the reference platform may be taken at once, 1 among them.
         elsewhere: On how many other platforms it is run, side by side; published: 1 (Quasar 3.2).
         injected: How many of the sources are, at most; published: 2.
+        drawn_for: Name of the workload, by which its sources are drawn.
     """
 
     reference: str
@@ -40,6 +48,7 @@ class Possible:
     sources: Sequence[SharedResource] = ()
     elsewhere: int = 1
     injected: int = SOURCES_INJECTED
+    drawn_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +73,13 @@ def joint_plan(
         return ()
     pair = _pair(made.recommender(Aspect.SCALE_UP, type_), possible.configurations, rng)
     reference = Setting(possible.reference, pair[0])
-    sources = possible.sources
-    if len(sources) > (most := min(possible.injected, SOURCES_INJECTED)):
+    most = min(possible.injected, SOURCES_INJECTED)
+    if rng is not None and len(possible.sources) > most:
+        sources = tuple(possible.sources[i] for i in rng.permutation(len(possible.sources))[:most])
+    else:
         tolerated = made.recommender(Aspect.TOLERATED, type_)
-        names = [str(source) for source in sources]
-        sources = list(map(SharedResource, telling(tolerated, names, most, rng))) if most else []
-    runs = [PlannedRun(reference, tuple(sources))]
+        sources = telling_sources(tolerated, possible.sources, most, possible.drawn_for)
+    runs = [PlannedRun(reference, sources)]
     runs += [PlannedRun(Setting(possible.reference, other)) for other in pair[1:]]
     scale_out = made.recommender(Aspect.SCALE_OUT, type_)
     few = [str(count) for count in possible.servers if 1 < count <= MAX_SERVERS]
@@ -138,6 +148,53 @@ def telling(
     if recommender is None:
         return list(names[:count])
     return list(_least_unknown(recommender, tuple(names), count, beside))
+
+
+def telling_sources(
+    recommender: Recommender | None, sources: Sequence[SharedResource], count: int, name: str
+) -> tuple[SharedResource, ...]:
+    """So many sources, each drawn in proportion to what it tells of the row after those before.
+
+    That is the variance which its score takes from all of them, for each second: ramps take the
+    same time. The best of all each time would leave others unknown for ever: their columns are
+    learnt from what is measured. The same ``name`` draws the same (Efraimidis and Spirakis,
+    "Weighted random sampling with a reservoir", 2006), so that a log is decided alike.
+    """
+    if len(sources) <= count:
+        return tuple(sources)
+    left, chosen = _covariance_of(recommender, tuple(sources)), list[SharedResource]()
+    for _ in range(count):
+        told = (left**2).sum(axis=0) / np.maximum(left.diagonal(), MIN_VARIANCE)
+        tells = dict(zip(sources, told.tolist(), strict=True))
+        chosen.append(drawn({each: tells[each] for each in sources if each not in chosen}, name))
+        left = reduce(left, sources.index(chosen[-1]))
+    return tuple(chosen)
+
+
+def drawn(tells: Mapping[SharedResource, float], name: str) -> SharedResource:
+    """One of the sources, in proportion to what each tells; the same for the same ``name``."""
+
+    def lot(source: SharedResource) -> float:
+        uniform = (crc32(f"{name}/{source}".encode()) + 1) / (_SPREAD + 1)
+        return log(uniform) / max(tells[source], MIN_VARIANCE)
+
+    return max(tells, key=lot)
+
+
+@lru_cache(maxsize=64)
+def _covariance_of(recommender: Recommender | None, sources: tuple[SharedResource, ...]) -> Array:
+    """(sources, sources) of the scores of a workload of which nothing is known.
+
+    Where no known program has a score of a source, any is as likely, and tells of no other.
+    """
+    covariance = np.eye(len(sources)) * UNMEASURED_STD**2
+    if recommender is not None:
+        columns = recommender.matrix.columns
+        here = [at for at, source in enumerate(sources) if source in columns]
+        there = [columns.index(sources[at]) for at in here]
+        known = recommender.predict({}).covariance
+        covariance[np.ix_(here, here)] = known[np.ix_(there, there)]
+    return covariance
 
 
 @lru_cache(maxsize=512)

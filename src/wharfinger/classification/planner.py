@@ -20,6 +20,7 @@ from wharfinger.classification.joint_plan import (
     elsewhere,
     joint_plan,
     telling,
+    telling_sources,
 )
 from wharfinger.classification.utility import Aspect
 from wharfinger.classification.worth import (
@@ -37,7 +38,6 @@ from wharfinger.model.decisions import Decision, ReasonCode, Stage
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import (
-    PROFILED_SOURCES,
     RAMP_ALLOCATIONS,
     FurtherRun,
     Measurements,
@@ -61,8 +61,7 @@ SHORT = 2.0
 class JointPlanner:
     """Plans copies; ``made`` says which runs tell most, and has known programs by CPU at least.
 
-    ``sources`` can be injected where the copies run; ``beside`` are known programs to run beside a
-    copy; ``needs`` are the placement's.
+    ``beside`` are known programs to run beside a copy; ``needs`` are the placement's.
     """
 
     name = "joint-profiling"
@@ -70,12 +69,10 @@ class JointPlanner:
     def __init__(
         self,
         made: Classifications,
-        sources: Sequence[SharedResource] = PROFILED_SOURCES,
         beside: tuple[str, ...] = (),
         needs: ProfilingNeeds = SIZING,
     ) -> None:
         self._made = made
-        self._sources = sources
         self._beside = beside
         self._needs = needs
 
@@ -104,9 +101,10 @@ class JointPlanner:
         sizes = [Configuration(cpu) for cpu in worth]
         most = {name: int(room[at]) for name, at in others.items()}
         elsewhere = max(1, int(self._needs.idle_share * int(room.sum()) / worth[0]))
-        # With one server everyone is a neighbor: whom it bears has to be known before it starts.
-        injected = SOURCES_INJECTED if len(view.names) == 1 else self._needs.sources
-        possible = Possible(platform, sizes, most, counts, self._sources, elsewhere, injected)
+        sources, injected = view.capabilities.sources, self._injected(workload, view)
+        possible = Possible(
+            platform, sizes, most, counts, sources, elsewhere, injected, workload.name
+        )
         runs = joint_plan(self._made, possible, workload.type)
         own, further = list[Setting](), list[FurtherRun]()
         for setting in (run.setting for run in runs):
@@ -141,6 +139,19 @@ class JointPlanner:
         if expected is None or expected >= short:
             return ""
         return f"it is expected to run for {expected:g} s, less than {short:g} s"
+
+    def _injected(self, workload: Workload, view: View) -> int:
+        """How many sources are: with one server everyone is a neighbor, whatever that costs.
+
+        The time of the ramps delays no end of a service, and where residents share cores it has
+        all of them for neighbors in a moment.
+        """
+        if len(view.names) == 1:
+            return SOURCES_INJECTED
+        needs, is_service = self._needs, workload.type is WorkloadType.LATENCY_CRITICAL
+        if is_service and view.capabilities.shares_cores:
+            return max(needs.sources, needs.service_sources)
+        return needs.sources
 
     def _may_start(self, workload: Workload, view: View) -> bool:
         """Whether it may start before its profile: time counts for it, and CPU is not scarce.
@@ -200,24 +211,23 @@ class JointPlanner:
         if not room.size or room[row] < cpu:
             return Profiling(self._no_room(view, cpu))
         here = view.platforms[view.platform[row]]
-        names, sources = [str(source) for source in self._sources], needs.sources
-        if len(names) > sources:
-            tolerated = self._made.recommender(Aspect.TOLERATED, workload.type)
-            names = telling(tolerated, names, sources, None)
+        tolerated = self._made.recommender(Aspect.TOLERATED, workload.type)
+        most, able = self._injected(workload, view), view.capabilities.sources
+        injected = telling_sources(tolerated, able, most, workload.name)
         sizes = self._second(cpu, workload.type, row, view)
-        apart = _second_apart(sizes, row, room, view) if not names else ()
+        apart = _second_apart(sizes, row, room, view) if not injected else ()
         across = self._made.recommender(Aspect.HETEROGENEITY, workload.type)
         others = _runs_elsewhere(across, here, cpu, room, view)
         most = max(int(needs.idle_share * int(room.sum()) / cpu) - 1 - len(apart), 1)
         most = min(most, len(others))
         measured = columns_of(Setting(here, Configuration(cpu)))
         column = next((c for c in measured if across and c in across.matrix.columns), None)
-        may_start = not (names or begun) and self._may_start(workload, view)
+        may_start = not (injected or begun) and self._may_start(workload, view)
         if needs.probes not in (ALL, AUTO):
             most = min(most, int(needs.probes))
         chosen = telling(across, list(others), most, None, *measured) if most else []
         if across and column and (may_start or needs.probes == AUTO):
-            seconds = workload.profile.seconds * _share(len(sizes), len(names))
+            seconds = workload.profile.seconds * _share(len(sizes), len(injected))
             at_stake = stake(request, None, seconds, cpu, int(room.sum()), view)
             if not needs.beside:
                 at_stake = replace(at_stake, moved=None)
@@ -229,7 +239,6 @@ class JointPlanner:
                 beside = ", its copies run beside it" if when is When.BESIDE else ""
                 told = self._decision(f"{_late(at_stake)}: a cold start{beside}")
                 return Profiling(told, beside=when is When.BESIDE)
-        injected = tuple(map(SharedResource, names))
         plan = self._stated(workload, row, sizes, [others[c] for c in chosen], injected, view)
         plan = replace(plan, apart=apart)
         return Profiling(self._decision(_described(plan)), plan)

@@ -166,6 +166,7 @@ def _measure(
             command=_command(arguments),
             provisional=arguments.provisional,
             idle=idle,
+            sources=profiler.capabilities.sources,
         )
         progress = stack.enter_context(Progress())
 

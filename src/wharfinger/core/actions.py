@@ -7,7 +7,6 @@ sure that it has one effect, and reports the outcome.
 from dataclasses import dataclass
 
 from wharfinger.model.allocation import Placement
-from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Measurements, ProfilingPlan
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Workload
@@ -126,19 +125,16 @@ class ProbeWorkload:
 
     Attributes:
         number: Counts the probes of one start.
-        tolerance: How far performance may drop, as a share of that before; a source is withdrawn
-            before it drops further.
-        server: Where a copy of the workload is probed in its place: as it is now where the engine
-            ``clones``, else one that begins anew (``copies_running``); empty = itself, where it
-            runs.
+        plan: Its sources, and how far performance may drop beside them. A ``live`` one is of the
+            workload itself; else a copy is probed in its place, as the workload is now where the
+            engine ``clones``, or one that begins anew (``copies_running``). Never two at a time
+            on one server.
     """
 
     key: str
     number: int
     workload: Workload
-    sources: tuple[SharedResource, ...]
-    tolerance: float
-    server: str = ""
+    plan: ProfilingPlan
 
 
 @dataclass(frozen=True, slots=True)

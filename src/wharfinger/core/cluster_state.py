@@ -16,7 +16,7 @@ from wharfinger.core.residency import Residency
 from wharfinger.core.seams.contention import ContentionModel
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.core.state import ManagerState, WorkloadRecord, held
-from wharfinger.core.tracking import CopiesState
+from wharfinger.core.tracking import CopiesState, ProbeState
 from wharfinger.core.triggers import trigger_in
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode
@@ -322,7 +322,7 @@ class ClusterState:
             self.residency.leave_for(record, record.preempted_for)
         if record.probe is not None and record.probe.under_way:
             self.probing[record.name] = None
-            self.residency.columns.hold(record.probe.placements)
+            hold_probe(self, record.probe)
         self._index_phase(record)
 
     def _index_phase(self, record: WorkloadRecord) -> None:
@@ -399,11 +399,19 @@ def end_probe(cluster: ClusterState, record: WorkloadRecord, time: float) -> Non
     probe = record.probe
     if probe is None or not probe.under_way:
         return
-    cluster.residency.columns.hold(probe.placements, sign=-1)
+    hold_probe(cluster, probe, sign=-1)
     cluster.queues.free(probe.placements)
     record.probe = replace(probe, answered_at=time)
     cluster.probing.pop(record.name, None)
     cluster.touched[record.name] = None
+
+
+def hold_probe(cluster: ClusterState, probe: ProbeState, *, sign: int = 1) -> None:
+    """Count what it holds, and that no other plan is carried out there (with -1: no longer)."""
+    columns = cluster.residency.columns
+    columns.hold(probe.placements, sign=sign)
+    for server in probe.servers:
+        columns.count_copy(server, sign)
 
 
 def begin_copies(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from wharfinger.core import events as ev
-from wharfinger.core.cluster_state import ClusterState, end_probe
+from wharfinger.core.cluster_state import ClusterState, end_probe, hold_probe
 from wharfinger.core.tracking import ProbeState
 from wharfinger.core.triggers import is_news
 
@@ -24,8 +24,9 @@ def _probe_planned(cluster: ClusterState, time: float, event: ev.ProbePlanned) -
         event.sources,
         event.tolerance,
         event.placements,
+        server="" if event.placements else record.placements[0].server,
     )
-    cluster.residency.columns.hold(event.placements)
+    hold_probe(cluster, record.probe)
     cluster.probing[record.name] = None
     cluster.touched[record.name] = None
 

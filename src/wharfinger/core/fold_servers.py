@@ -79,7 +79,7 @@ def server_left(cluster: ClusterState, time: float, event: ev.ServerLeft) -> Non
             kept = tuple(p for p in record.reserved if p.server != event.name)
             reserve(cluster, record, kept)
     for record in [cluster.state.workloads[name] for name in cluster.probing]:
-        if record.probe and any(p.server == event.name for p in record.probe.placements):
+        if record.probe and event.name in record.probe.servers:
             end_probe(cluster, record, time)
     cluster.residency.close_server(event.name)
     cluster.queues.unpark_all()

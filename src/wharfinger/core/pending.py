@@ -10,7 +10,7 @@ from wharfinger.core.residents import ClusterResidents
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.core.tracking import ProbeState
 from wharfinger.model.decisions import Term
-from wharfinger.model.profile import Measurements
+from wharfinger.model.profile import Measurements, ProfilingPlan
 from wharfinger.model.view import Capabilities
 
 
@@ -199,7 +199,14 @@ def _classify(record: WorkloadRecord) -> act.ClassifyWorkload:
 
 
 def _probe(record: WorkloadRecord, probe: ProbeState) -> act.ProbeWorkload:
-    server = probe.placements[0].server if probe.placements else ""
-    return act.ProbeWorkload(
-        record.key, probe.number, record.workload, probe.sources, probe.tolerance, server
+    held = (probe.placements or record.placements)[0]
+    plan = ProfilingPlan(
+        held.server,
+        (held.allocation.cpu_millicpus,),
+        held.allocation.memory_bytes,
+        probe.sources,
+        record.workload.profile.seconds,
+        probe.tolerance,
+        live=not probe.placements,
     )
+    return act.ProbeWorkload(record.key, probe.number, record.workload, plan)

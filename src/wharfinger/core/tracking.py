@@ -157,6 +157,9 @@ class DemandTracking:
 class ProbeCause(StrEnum):
     """Why a running workload is probed."""
 
+    PROFILE = "profile"
+    """It has no score of its own yet, and no copy of it may be made."""
+
     REACTIVE = "reactive"
     """Its performance has left its level."""
     PREEMPTIVE = "pre-emptive"
@@ -173,6 +176,7 @@ class ProbeState:
         placements: Where room is held for a copy; empty = it is probed itself.
         answer: What was measured; ``None`` = nothing.
         left_level: What of its performance had changed most since its scores were measured before.
+        server: Where it is probed itself; empty = it is not, or an older version planned it.
     """
 
     number: int
@@ -184,6 +188,12 @@ class ProbeState:
     answered_at: float | None = None
     answer: Measurements | None = None
     left_level: LevelChange | None = None
+    server: str = ""
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """Where sources rise: no other plan is carried out there meanwhile."""
+        return tuple(p.server for p in self.placements) or (self.server,) * bool(self.server)
 
     @property
     def under_way(self) -> bool:

@@ -296,6 +296,13 @@ def _check_cpu(machine: Machine, name: str, number: int, owner: dict[int, str]) 
         )
 
 
+def cores_of(numbers: Iterable[int], sysfs: Path = Path("/sys")) -> frozenset[int]:
+    """Of these logical CPUs, each named by the lowest CPU on it."""
+    folder = sysfs / "devices" / "system" / "cpu"
+    nodes: dict[int, frozenset[int]] = {0: frozenset()}
+    return frozenset(_read_cpu(folder, number, nodes).core for number in numbers)
+
+
 def format_cpus(numbers: Iterable[int]) -> str:
     """Numbers as ``--servers`` takes them: ``"0-3+6"``."""
     runs: list[list[int]] = []

@@ -33,5 +33,20 @@ class SharedResource(StrEnum):
 QUALITY_SOURCES = 13
 """So many, the first ones, resource quality is the mean of: those that there are scores of."""
 
+OF_A_CORE = frozenset(
+    {
+        SharedResource.L1_INSTRUCTION_CACHE,
+        SharedResource.L1_DATA_CACHE,
+        SharedResource.L2_CACHE,
+        SharedResource.L2_BANDWIDTH,
+        SharedResource.TLB,
+        SharedResource.PREFETCHER,
+        SharedResource.INTEGER,
+        SharedResource.FLOATING_POINT,
+        SharedResource.VECTOR,
+    }
+)
+"""Sources that reach nothing but the cores on which they run."""
+
 YIELDED = frozenset({SharedResource.INTEGER, SharedResource.FLOATING_POINT, SharedResource.VECTOR})
 """Best-effort work has the lowest weight: it leaves the cores to others."""

@@ -21,7 +21,7 @@ from wharfinger.model.pairs import PairProfile
 from wharfinger.model.performance import Quantity
 
 PROFILED_SOURCES = (SharedResource.INTEGER, SharedResource.STORAGE_BANDWIDTH)
-"""Those that have a signal on ordinary machines, and a program that injects them."""
+"""What engines injected before they said what they can: logs without that are decided so again."""
 RAMP_ALLOCATIONS = 4.0
 """A source's ramp is given as much of a plan's time as measuring at so many allocations."""
 EXTRAPOLATION_LOG_STD = 0.3
@@ -57,6 +57,8 @@ class ProfilingPlan:
             ``sources`` but the first, then an allocation each of ``cpu_millicpus`` but the first;
             only for engines that ``profile_apart``.
         completes: It measures only what is missing of what is known of the program.
+        live: No copy runs, but sources rise beside the workload itself, where it runs: those that
+            share nothing with others but its CPUs, each withdrawn before its target is broken.
     """
 
     server: str
@@ -70,6 +72,7 @@ class ProfilingPlan:
     apart: tuple[str, ...] = ()
     patience_seconds: float = 0.0
     completes: bool = False
+    live: bool = False
 
     @property
     def limit_seconds(self) -> float:

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.arrays import frozen
 from wharfinger.model.decisions import Prediction, ReasonCode
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.memory_needs import MemoryNeed
-from wharfinger.model.profile import Classification, Measurements
+from wharfinger.model.profile import PROFILED_SOURCES, Classification, Measurements
 from wharfinger.model.workload import Workload
 
 if TYPE_CHECKING:  # The seam's protocols are about views.
@@ -77,6 +78,8 @@ class Capabilities:
         evicts: It may take workloads off their servers, or off some of them, of itself.
         quota_period_seconds: The shortest period of its quotas of CPU time, in which a program that
             has used its quota up is stopped; 0 = it has none.
+        sources: Of interference, that it can inject with a signal on each of its servers; plans
+            name no others.
     """
 
     max_servers_per_workload: int = 1
@@ -98,6 +101,7 @@ class Capabilities:
     offers: bool = False
     annotates: bool = False
     shares_cpus: bool = True
+    sources: tuple[SharedResource, ...] = PROFILED_SOURCES
 
     def within(self, limits: WorkloadLimits | None) -> "Capabilities":
         """The lesser of both; ``None`` = without limits.

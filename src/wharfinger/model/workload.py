@@ -88,7 +88,7 @@ class ProfileMode(StrEnum):
     COPY = "copy"
     """A sandboxed copy, whose effects are thrown away."""
     LIVE = "live"
-    """The running workload itself, under two allocations within its tolerance."""
+    """The running workload itself, under two allocations and beside sources that reach no other."""
     NONE = "none"
     """Not at all."""
 

@@ -116,8 +116,11 @@ class Observations:
             entries[program] = entry
 
     def add_cpu_use(self, used_cpus: Sequence[float]) -> None:
-        """Add CPU seconds per second, alone at the first allocation."""
-        if used_cpus and SharedResource.INTEGER in self._plan.sources:
+        """Add CPU seconds per second, alone at the first allocation.
+
+        What it causes on a CPU shows without the source, wherever interference is measured.
+        """
+        if used_cpus and self._plan.sources:
             self.caused[SharedResource.INTEGER] = caused_on_cpu(used_cpus, self._cpus)
 
     def add_ramp(

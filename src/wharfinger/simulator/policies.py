@@ -19,6 +19,7 @@ from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.errors import InvalidInput, WharfingerError
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.workload import Workload
@@ -70,6 +71,7 @@ class Estimates:
     ``takes_stated`` = it is given the reservations that users state, who err; ``learn`` is told
     when a workload has ended, with all that was measured of it; ``look`` is shown the residents of
     a server that have changed, with their measured rates; ``None`` = it learns nothing of that.
+    ``sources`` of interference have a signal on the platform where training sets are measured.
     """
 
     policy: Policy
@@ -77,6 +79,7 @@ class Estimates:
     takes_stated: bool = False
     learn: Learn = _learns_nothing
     look: Look | None = None
+    sources: tuple[SharedResource, ...] = ()
 
     def decide_for(self, manager: Core) -> None:
         """This core asks it from now on: one that looks at the truth has to see all residents."""
@@ -130,7 +133,7 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
         told = frozenset(word for word in words if PIECES[word])
         classify = trained.told(told) if told else trained.classify
         look = trained.look if trained.learns_colocation else None
-        return Estimates(planned, classify, stated, trained.learn, look)
+        return Estimates(planned, classify, stated, trained.learn, look, trained.sources)
     return Estimates(policy, _nothing, takes_stated=stated)
 
 
@@ -169,9 +172,7 @@ class Trained:
         self._refitted_at, self._refitted_with = 0.0, 0
         self._observer = CorunObserver(_application)
         self._colocations = ColocationLearner(_application, training.platforms)
-        self.planner = JointPlanner(
-            self._classifier.classifications, training.sources, self._pairs.references, needs
-        )
+        self.planner = JointPlanner(self._classifier.classifications, self._pairs.references, needs)
 
     def classify(self, action: act.ClassifyWorkload) -> ev.Report:
         """As a live manager does."""
@@ -187,6 +188,11 @@ class Trained:
         except WharfingerError as error:
             return ev.ClassificationFailed(action.key, f"it can't be classified: {error}")
         return ev.WorkloadClassified(action.key, classification)
+
+    @property
+    def sources(self) -> tuple[SharedResource, ...]:
+        """Those that can be injected."""
+        return self._training.sources
 
     @property
     def learns_colocation(self) -> bool:

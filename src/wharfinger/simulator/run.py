@@ -289,6 +289,7 @@ class Simulation:
                 clones=setup.costs.keeps_work,
                 profiles_apart=policy.estimation is not None,
                 keeps_work=setup.costs.keeps_work,
+                sources=estimates.sources,
             ),
         )
         self.cluster.ledger.steady = steady_window(setup.jobs)

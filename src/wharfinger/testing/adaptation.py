@@ -18,6 +18,7 @@ from wharfinger.core.seams.adaptation import (
     AdaptationPolicy,
     Migrate,
     PreemptFor,
+    RaiseSources,
     Reallocate,
     Reclassify,
     Remedy,
@@ -29,8 +30,9 @@ from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import Tracked
 from wharfinger.model.allocation import Allocation
+from wharfinger.model.interference import OF_A_CORE, SharedResource
 from wharfinger.model.performance import Quantity, Reading, Sample
-from wharfinger.model.profile import Estimate, Measurements
+from wharfinger.model.profile import Entry, Estimate, Measurements, Origin
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
 from wharfinger.policies.admission.fifo import Fifo
@@ -88,7 +90,8 @@ class _Trial:
         self._levels: dict[str, float] = {}
 
     def run(self, periods: int) -> None:
-        able = Capabilities(measures=True)
+        sources = tuple(self._random.sample(tuple(SharedResource), 4))
+        able = Capabilities(measures=True, probes_running=True, clones=True, sources=sources)
         servers = [
             make_server(f"server{at}", cpu_millicpus=8000, memory_bytes=16 * GIBIBYTE)
             for at in range(self._random.randint(1, 4))
@@ -192,6 +195,12 @@ def _check_remedy(remedy: Remedy, cluster: Residents, expect: Expecting) -> None
     expect(allowed is None or record.phase in allowed, f"it is {record.phase}")
     if isinstance(remedy, Suspend):
         expect(remedy.suspended_for in cluster.state.workloads, "for none that there is")
+    if isinstance(remedy, RaiseSources):
+        able = set(cluster.state.capabilities.sources)
+        expect(set(remedy.sources) <= able, f"the engine has {', '.join(sorted(able))}")
+        beyond = set(remedy.sources) - OF_A_CORE
+        is_alone = bool(remedy.placements) or not cluster.neighbors(record)
+        expect(is_alone or not beyond, f"its neighbors feel {', '.join(sorted(beyond))}")
     if isinstance(remedy, Migrate):
         restartable = record.workload.run.restartable
         expect(restartable, "it must not be started again")
@@ -223,6 +232,9 @@ def _answers(action: act.Action) -> Sequence[ev.Report]:
             return (ev.AllocationResized(key, placements),)
         case act.StopWorkload(key=key):
             return (ev.WorkloadFinished(key, None, 15, "killed"),)
+        case act.ProbeWorkload(key=key, number=number, plan=plan):
+            scores = {source: Entry(50.0, 5.0, origin=Origin.OBSERVED) for source in plan.sources}
+            return (ev.WorkloadProbed(key, number, Measurements(tolerated=scores)),)
     return ()
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
+from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.workload import Run, WorkloadType
@@ -116,7 +117,8 @@ def a_probe_of_a_copy_is_answered_once(trial: EngineTrial) -> None:
     trial.perform(act.MeasureWorkload("k", start.workload))
     held = start.placements[0].server
     others = [server for server in trial.servers if server != held]
-    asked = replace(_probe(start, 1), server=next(iter(others), held))
+    asked = _probe(start, 1)
+    asked = replace(asked, plan=replace(asked.plan, server=next(iter(others), held), live=False))
     trial.perform(asked, asked)
     first = trial.wait_for(ev.WorkloadProbed, "k")
     told = first.measurements.tolerated or first.measurements.silent
@@ -164,8 +166,39 @@ def a_probe_is_asked_for_again_after_a_crash(trial: EngineTrial) -> None:
     trial.expect_no_end("k")
 
 
-def _probe(start: act.StartWorkload, number: int) -> act.ProbeWorkload:
-    return act.ProbeWorkload("k", number, start.workload, (SharedResource.INTEGER,), 0.05)
+def a_live_plan_reaches_nobody_else(trial: EngineTrial) -> None:
+    """Beside a neighbor no source rises that both would feel, and none once another plan is on."""
+    if not trial.engine.capabilities.probes_running:
+        trial.skip("this engine raises no sources beside what runs")
+    here = (Placement(trial.servers[0], Allocation(400, 64 << 20)),)
+    starts = {
+        key: replace(trial.action(key, trial.programs.working(key)), placements=here)
+        for key in ("k", "n")
+    }
+    for key, start in starts.items():
+        trial.perform(start)
+        trial.wait_for(ev.WorkloadStarted, key)
+        trial.perform(act.MeasureWorkload(key, start.workload))
+    shared = _probe(starts["k"], 1, SharedResource.STORAGE_BANDWIDTH)
+    trial.perform(shared)
+    refused = trial.wait_for(ev.WorkloadProbed, "k")
+    told = refused.measurements.tolerated
+    expect(bool(refused.reason) and not told, f"its neighbor would feel it, reported was {refused}")
+    other = replace(_probe(starts["n"], 1), key="n")
+    trial.perform(_probe(starts["k"], 2), other)
+    second = trial.wait_for(ev.WorkloadProbed, "n")
+    expect(bool(second.reason), f"two plans at a time on one server: {second}")
+    trial.expect_no_end("k")
+    trial.expect_no_end("n")
+
+
+def _probe(
+    start: act.StartWorkload, number: int, source: SharedResource = SharedResource.INTEGER
+) -> act.ProbeWorkload:
+    here = start.placements[0]
+    cpu, memory = here.allocation.cpu_millicpus, here.allocation.memory_bytes
+    plan = ProfilingPlan(here.server, (cpu,), memory, (source,), 8.0, 0.05, live=True)
+    return act.ProbeWorkload("k", number, start.workload, plan)
 
 
 def _probed(trial: EngineTrial) -> list[ev.WorkloadProbed]:
@@ -183,5 +216,6 @@ PROFILING_CHECKS: tuple[Callable[[EngineTrial], None], ...] = (
     a_probe_of_what_does_not_run_fails,
     a_probe_ends_with_its_workload,
     a_probe_is_asked_for_again_after_a_crash,
+    a_live_plan_reaches_nobody_else,
 )
 """In the order of their dependence."""

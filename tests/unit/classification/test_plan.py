@@ -8,7 +8,12 @@ import pytest
 from tests.unit.classification.test_axis import CPUS, PLATFORMS, REFERENCE, SERVERS, made
 from wharfinger.classification.axis import axes_between
 from wharfinger.classification.classifier import Classifications
-from wharfinger.classification.joint_plan import MAX_RUNS, Possible, joint_plan
+from wharfinger.classification.joint_plan import (
+    MAX_RUNS,
+    Possible,
+    joint_plan,
+    telling_sources,
+)
 from wharfinger.classification.platforms import platform_column
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.model.configuration import Configuration, Setting
@@ -100,3 +105,24 @@ def test_a_small_platform_takes_the_smaller_run_of_the_two() -> None:
         assert runs[0].setting == Setting("usual", Configuration(4000))
         assert runs[-1].setting == expected
     assert len(joint_plan(classifications, Possible("usual", pair, {"small": 500}))) == 2
+
+
+def test_each_source_is_drawn_the_more_often_the_more_it_tells() -> None:
+    rng = np.random.default_rng(0)
+    known = {
+        f"p{at}": {
+            "integer": 50.0 + rng.normal(0, 1.0),
+            "tlb": 50.0 + rng.normal(0, 15.0),
+        }
+        for at in range(12)
+    }
+    made = Classifications({Aspect.TOLERATED: UtilityMatrix.of(Aspect.TOLERATED, known)})
+    tolerated = made.recommender(Aspect.TOLERATED)
+    sources = (SharedResource.INTEGER, SharedResource.TLB, SharedResource.VECTOR)
+    drawn = [telling_sources(tolerated, sources, 1, f"w{at}")[0] for at in range(2000)]
+    steady, varied, unknown = (drawn.count(source) for source in sources)
+    assert 0 < steady < varied < unknown, "any score of what was never measured is as likely"
+    assert drawn[:9] == [telling_sources(tolerated, sources, 1, f"w{at}")[0] for at in range(9)]
+    assert len(set(telling_sources(tolerated, sources, 2, "w"))) == 2
+    assert telling_sources(None, sources, 3, "w") == sources
+    assert telling_sources(tolerated, sources, 0, "w") == ()

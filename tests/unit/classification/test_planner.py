@@ -14,6 +14,7 @@ from wharfinger.core import events as ev
 from wharfinger.core.seams.estimation import Profiling, ProfilingNeeds
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements, ProfilingPlan, SettingEntry
 from wharfinger.model.view import Capabilities, Request, View
@@ -419,3 +420,35 @@ def test_a_short_workload_is_not_profiled_first() -> None:
     assert plan(0.0).plan is not None, "it is switched off"
     taken = replace(seen, cpu_allocated=seen.cpu_capacity // 2)
     assert plan(0.35, view=taken).plan is not None, "CPU is scarce"
+
+
+ENGINES = (SharedResource.INTEGER, SharedResource.TLB, SharedResource.MEMORY_BANDWIDTH)
+
+
+@pytest.mark.parametrize(
+    ("type_", "servers", "shares_cores", "count"),
+    [
+        (WorkloadType.LATENCY_CRITICAL, 2, True, 2),
+        (WorkloadType.LATENCY_CRITICAL, 2, False, 0),
+        (WorkloadType.SINGLE_NODE, 2, True, 0),
+        (WorkloadType.SINGLE_NODE, 1, False, 2),
+    ],
+)
+def test_a_plan_names_sources_of_the_engine_where_their_time_is_no_delay(
+    type_: WorkloadType, servers: int, shares_cores: bool, count: int
+) -> None:
+    needs = ProfilingNeeds(stated=True, sizes=2, sources=0, service_sources=2)
+    planner = JointPlanner(Classifications({Aspect.SCALE_UP: BY_CPU}, "gaussian"), needs=needs)
+    service = Measure(load_command=("ab",))
+    asked = replace(TARGETED, type=type_, measure=service)
+    able = Capabilities(profiles=True, shares_cores=shares_cores, sources=ENGINES)
+    named = set()
+    for number in range(20):
+        found = planner.plan(
+            Request(replace(asked, name=f"w{number}")), view(*[2000] * servers, able=able)
+        )
+        assert found is not None
+        assert found.plan is not None
+        assert len(found.plan.sources) == count
+        named |= set(found.plan.sources)
+    assert named == (set(ENGINES) if count else set())

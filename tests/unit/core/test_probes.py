@@ -52,7 +52,8 @@ def test_a_probe_is_asked_for_once_and_its_answer_is_kept(cluster: Cluster) -> N
     plan(cluster)
     cluster.tell(ev.TimePassed())
     (asked,) = probes(cluster)
-    assert (asked.key, asked.number, asked.sources) == (cluster.key("w"), 1, (LLC,))
+    assert (asked.key, asked.number) == (cluster.key("w"), 1)
+    assert (asked.plan.sources, asked.plan.server, asked.plan.live) == ((LLC,), "s", True)
     answer(cluster, 1)
     assert cluster.record("w").probe.answer == TOLD
     assert not cluster.record("w").probe.under_way
@@ -70,6 +71,28 @@ def test_room_for_a_copy_is_held_while_it_is_probed(cluster: Cluster) -> None:
     assert cluster.replayed(3).view.cpu_allocated[row] == 1000
     answer(cluster, 1)
     assert cluster.manager.view.cpu_allocated[row] == 0
+
+
+@pytest.mark.parametrize(("places", "where"), [((), "s"), (COPY, "t")])
+def test_no_other_plan_is_carried_out_where_it_is_probed(
+    cluster: Cluster, places: tuple[Placement, ...], where: str
+) -> None:
+    plan(cluster, *places)
+    row = cluster.manager.view.row(where)
+    assert cluster.manager.view.copies.tolist() == [int(at == row) for at in range(2)]
+    assert cluster.replayed(3).view.copies[row] == 1
+    plan(cluster, *places)
+    assert cluster.manager.view.copies.sum() == 1, "another in its place"
+    answer(cluster, 2)
+    assert cluster.manager.view.copies.sum() == 0
+
+
+def test_a_live_probe_ends_with_its_server(cluster: Cluster) -> None:
+    plan(cluster)
+    cluster.tell(ev.ServerLeft("s", "gone"))
+    assert not cluster.record("w").probe.under_way
+    assert cluster.manager.view.copies.sum() == 0
+    cluster.check_books()
 
 
 def test_a_copy_ends_with_its_server(cluster: Cluster) -> None:

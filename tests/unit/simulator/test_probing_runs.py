@@ -10,6 +10,7 @@ from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Platform, Server
+from wharfinger.model.profile import ProfilingPlan
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 
 R = SharedResource
@@ -31,7 +32,10 @@ class Running(Bench):
         self.run = self.cluster.run_of(name)
 
     def probe(self, *sources: R, number: int = 1, server: str = "") -> act.ProbeWorkload:
-        asked = act.ProbeWorkload(self.name, number, self.run.job.workload, sources, 0.05, server)
+        cpu, memory = HELD.allocation.cpu_millicpus, HELD.allocation.memory_bytes
+        here = server or HELD.server
+        plan = ProfilingPlan(here, (cpu,), memory, sources, 8.0, 0.05, live=not server)
+        asked = act.ProbeWorkload(self.name, number, self.run.job.workload, plan)
         self.cluster.perform(asked)
         return asked
 

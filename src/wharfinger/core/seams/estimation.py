@@ -35,6 +35,8 @@ class ProfilingNeeds:
         sizes: On the first of them how many allocations are run, that one among them. With more
             than one a workload that states none, or may have several servers, gets a joint plan.
         sources: How many sources are injected; two where a target is sized on the only server.
+        service_sources: The same for services where residents share cores, if that is more: they
+            have no end to be late for.
         probes: On how many other platforms what is stated is run: ``auto`` = on those where a run
             repays what it costs (``classification.worth``), ``all`` = wherever there is room, or
             a number; ``idle_share`` is their limit.
@@ -49,6 +51,7 @@ class ProfilingNeeds:
     stated: bool = False
     sizes: int = 1
     sources: int = 2
+    service_sources: int = 0
     idle_share: float = 0.0
     probes: str = ALL
     short_seconds: float = 0.0

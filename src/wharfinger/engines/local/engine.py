@@ -43,11 +43,13 @@ from wharfinger.host.reports import End
 from wharfinger.host.run_dir import Claim, read_run
 from wharfinger.host.sandbox import SandboxKind, describe_support
 from wharfinger.host.topology import LocalServer, discover_servers, format_cpus
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Condition, ConditionKind
 from wharfinger.model.quota import QUOTA_PERIOD_SECONDS, SHORT_PERIOD_SECONDS
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Workload, WorkloadType
 from wharfinger.monitor.client import HASTENED_SECONDS, REPORT_SECONDS
+from wharfinger.profiling.injectable import injectable
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +109,7 @@ class LocalEngine:
         )
         self._leases = SuspensionLeases(runs, self._watcher)
         self._can_copy = False
+        self._sources: tuple[SharedResource, ...] = ()
         self._executions: dict[str, list[CommandExecution]] = {}
         self._presence = Presence(self._identity)
         self._managers_alarm: Alarm | None = None
@@ -127,6 +130,7 @@ class LocalEngine:
             copies_running=self._can_copy,
             shares_cores=True,
             quota_period_seconds=SHORT_PERIOD_SECONDS if has_quota else QUOTA_PERIOD_SECONDS,
+            sources=self._sources,
         )
 
     def open(self) -> None:
@@ -148,6 +152,9 @@ class LocalEngine:
         for key in keys:
             self._starts.adopt(key)
         self._can_copy = describe_support(self._directory).kind is not SandboxKind.UNAVAILABLE
+        self._sources, left_out = injectable((each.cpus for each in servers), self._directory)
+        for source, why in left_out.items():
+            log.info("%s is not injected: %s", source, why)
         self._profiling.open()
         runs = self._runs
         going = {key: run.settled is None for key, run in runs.items()}

@@ -48,6 +48,7 @@ from wharfinger.model.platform import Server
 from wharfinger.model.profile import Measurements
 from wharfinger.model.view import Capabilities, Resize
 from wharfinger.model.workload import Workload
+from wharfinger.profiling.injectable import IN_PLANS
 
 log = logging.getLogger(__name__)
 
@@ -115,6 +116,8 @@ class SlurmEngine:
             evicts=True,
             offers=True,
             annotates=True,
+            # Its nodes are not asked: each says of a plan what has no signal there.
+            sources=IN_PLANS,
         )
 
     # --- opening ------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """What runs and enters another phase: found, probed, classified again (Paragon 3.4).
 
+What may not be copied is probed as well, for its first scores (``profile: {mode: live}``).
+
 *Reactive*: performance has left its level, and neither a neighbor nor load is why. *Pre-emptive*: a
 sample of all that run is probed now and then. Two sources of interference rise beside it; its new
 scores go to the classifier as observed. What then follows from its classification is in
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.classifier import measured_score
+from wharfinger.classification.joint_plan import UNMEASURED_STD, drawn
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.seams.adaptation import RaiseSources, Reclassify, Remedy, Residents, Unchanged
@@ -22,7 +25,7 @@ from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import ProbeCause, ProbeState
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import Decision, ReasonCode, Stage
-from wharfinger.model.interference import SharedResource
+from wharfinger.model.interference import OF_A_CORE, SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Estimate, Measurements
 from wharfinger.model.view import View
@@ -32,16 +35,6 @@ from wharfinger.policies.adaptation.levels import describe, has_just_changed
 from wharfinger.policies.adaptation.phase_settings import PhaseSettings
 from wharfinger.policies.adaptation.slack import is_recent
 
-PRIVATE = (
-    SharedResource.L1_INSTRUCTION_CACHE,
-    SharedResource.L1_DATA_CACHE,
-    SharedResource.L2_CACHE,
-    SharedResource.TLB,
-    SharedResource.INTEGER,
-    SharedResource.FLOATING_POINT,
-    SharedResource.VECTOR,
-)
-"""Sources that reach nothing but the cores of the workload under test."""
 _SPREAD = 2.0**32
 
 
@@ -73,6 +66,9 @@ class Phases:
         level = record.level
         if self.settings.reactive and level is not None and self.has_changed(now, record, cluster):
             yield from self._react(now, record, describe(level), cluster)
+        elif _lacks_scores(record) and level and level.samples >= self.settings.level.warm_up:
+            message = "no score of its own is known"
+            yield from self._probe(now, record, ProbeCause.PROFILE, message, cluster)
         elif self._is_due(now, record):
             message = "one of the sample of this period"
             yield from self._probe(now, record, ProbeCause.PREEMPTIVE, message, cluster)
@@ -152,7 +148,8 @@ class Phases:
             return
         where = f"a copy on {placements[0].server}" if placements else "where it runs"
         names = " and ".join(source.value for source in sources)
-        message = f"probed for another phase, {why}: {names} beside {where}"
+        what = "profiled" if cause is ProbeCause.PROFILE else "probed for another phase"
+        message = f"{what}, {why}: {names} beside {where}"
         decision = _decided(cluster, message)
         yield RaiseSources(record.name, sources, tolerance, cause, decision, placements)
 
@@ -180,24 +177,32 @@ class Phases:
         classified, view = record.classification, cluster.view()
         assert classified is not None
         here = record.placements[0].server
-        known = list(classified.tolerated)
+        able = cluster.state.capabilities.sources
+        is_live = record.workload.profile.mode is ProfileMode.LIVE
+        known = [s for s in able if is_live or s in classified.tolerated]
         row = view.row(here)
         is_alone = not (cluster.neighbors(record) or view.copies[row] or _holds_others(view)[row])
         if is_alone and view.cpu_allocated[row] < view.cpu_capacity[row]:
             return self._sources(record, known), ()
         shares_cores = cluster.state.capabilities.shares_cores
-        private = [] if shares_cores else [source for source in known if source in PRIVATE]
+        private = [] if shares_cores else [source for source in known if source in OF_A_CORE]
         if private:
             return self._sources(record, private), ()
-        placement = self._empty_server(record, cluster)
+        placement = None if is_live else self._empty_server(record, cluster)
         return (self._sources(record, known), (placement,)) if placement else ((), ())
 
     def _sources(
         self, record: WorkloadRecord, of: Sequence[SharedResource]
     ) -> tuple[SharedResource, ...]:
-        """Those that it was measured beside, which are compared best; then where it loses most."""
+        """Those that it was measured beside, which are compared best; then where it loses most.
+
+        Where none was measured, those of which least is known, more often than others.
+        """
         assert record.classification is not None
         measured = record.measurements.tolerated if record.measurements else {}
+        if _lacks_scores(record):
+            return self._uncertain(record, of)
+        of = [source for source in of if source in record.classification.tolerated]
         bears, causes = record.classification.tolerated, record.classification.caused
 
         def spare(source: SharedResource) -> float:
@@ -205,6 +210,18 @@ class Phases:
 
         order = sorted(of, key=lambda each: (each not in measured, spare(each), each.value))
         return tuple(order[: self.settings.sources])
+
+    def _uncertain(
+        self, record: WorkloadRecord, of: Sequence[SharedResource]
+    ) -> tuple[SharedResource, ...]:
+        assert record.classification is not None
+        known = record.classification.tolerated
+        unknown = {s: (known[s].std if s in known else UNMEASURED_STD) ** 2 for s in of}
+        chosen = list[SharedResource]()
+        while unknown and len(chosen) < self.settings.sources:
+            chosen.append(drawn(unknown, record.name))
+            del unknown[chosen[-1]]
+        return tuple(chosen)
 
     def _empty_server(self, record: WorkloadRecord, cluster: Residents) -> Placement | None:
         """For a copy that does what it does now, and the sources; where it holds little state.
@@ -243,6 +260,8 @@ class Phases:
         """Classify it again where a score is another one, or its performance has changed."""
         why = self.deviation(record, probe.answer) if probe.answer is not None else ""
         why = why or self._left_level(probe)
+        if probe.cause is ProbeCause.PROFILE and probe.answer and probe.answer.tolerated:
+            why = "its first scores"
         if probe.cause is ProbeCause.REACTIVE:
             why = why or "its performance, if none of its scores"
         if not why:
@@ -258,7 +277,8 @@ class Phases:
                 tolerated={**measured.tolerated, **probe.answer.tolerated},
                 caused={**measured.caused, **probe.answer.caused},
             )
-        yield Reclassify(record.name, measured, _decided(cluster, f"another phase: {why}"))
+        message = why if probe.cause is ProbeCause.PROFILE else f"another phase: {why}"
+        yield Reclassify(record.name, measured, _decided(cluster, message))
 
     def _left_level(self, probe: ProbeState) -> str:
         """That it has clearly left its level since its scores were taken; empty = it has not.
@@ -307,6 +327,13 @@ def _score_before(record: WorkloadRecord, kind: str, source: SharedResource) -> 
 def _may_be_probed(record: WorkloadRecord) -> bool:
     is_one = len(record.placements) == 1 and record.placements[0].allocation.cpu_millicpus > 0
     return is_one and record.workload.profile.mode is not ProfileMode.NONE
+
+
+def _lacks_scores(record: WorkloadRecord) -> bool:
+    """Whether its scores are to be measured as it runs, and have not been yet."""
+    is_live = record.workload.profile.mode is ProfileMode.LIVE
+    is_asked = record.probe is None or record.probe.answer is None
+    return is_live and is_asked and not (record.measurements and record.measurements.tolerated)
 
 
 def _holds_others(view: View) -> NDArray[np.bool_]:

@@ -108,8 +108,8 @@ class QuasarSettings:
         idle_share: Of the idle CPU that the profiling of one workload may take, to measure it on
             more than two platforms; 0 = on two, as published (Quasar 3.2).
         sources: How many sources of interference are injected beside its copy, while it waits; of
-            others its scores are those of similar programs. As published, and where there is only
-            one server: 2.
+            others scores are predicted. As published, and where there is only one server: 2.
+        service_sources: At least so many for a service where residents share cores: it has no end.
         start_first: While no more than this share of all CPU is allocated, a workload starts
             before its profile where that would cost its target more than it tells, as under
             ``paragon``; 0 = never.
@@ -128,6 +128,7 @@ class QuasarSettings:
     patience_seconds: float = 60.0
     idle_share: float = 0.25
     sources: int = 0
+    service_sources: int = 2
     start_first: float = 0.35
     beside: bool = True
     performance_weight: float = 0.3
@@ -242,6 +243,7 @@ class Quasar(ByReservation):
             stated=True,
             sizes=2,
             sources=own.sources,
+            service_sources=own.service_sources,
             idle_share=own.idle_share,
             start_first=own.start_first,
             beside=own.beside,

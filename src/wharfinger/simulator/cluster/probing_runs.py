@@ -11,7 +11,7 @@ from functools import partial
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
-from wharfinger.model.interference import SharedResource
+from wharfinger.model.interference import OF_A_CORE, SharedResource
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.profiling.rising import Rising
 from wharfinger.simulator.cluster.injection import Probes
@@ -68,22 +68,36 @@ class ProbesOfRunning:
             self._answer(ev.WorkloadProbed(key, number, Measurements(), why))
             return
         assert run is not None
-        probe = ProbeUnderWay(action, run, Rising(action.sources, action.tolerance))
+        plan = action.plan
+        rising = Rising(self._sources(action, run), plan.tolerance)
+        probe = ProbeUnderWay(action, run, rising)
         self._probes[key] = probe
-        after = cluster.costs.move_seconds if action.server else cluster.costs.start_seconds
+        after = cluster.costs.start_seconds if plan.live else cluster.costs.move_seconds
         probe.handle = cluster.loop.schedule(cluster.now + after, self._begin, probe)
 
     def _why_not(self, action: act.ProbeWorkload, run: SimulatedRun | None) -> str:
         able = self._cluster.capabilities
         if not able.probes_running:
             return "this engine does not probe what runs"
-        if action.server and not able.clones:
+        if not action.plan.live and not able.clones:
             return "this engine does not copy what runs"
-        if action.server and action.server not in self._cluster.machines:
-            return f"no server {action.server!r} here"
+        if not action.plan.live and action.plan.server not in self._cluster.machines:
+            return f"no server {action.plan.server!r} here"
         if run is None or run.state is not State.RUNNING or len(run.parts) != 1:
             return "it does not run on one server"
+        here = run.placements[0].server if action.plan.live else action.plan.server
+        if any(here == _server_of(probe) for probe in self._probes.values()):
+            return f"another plan is carried out on {here}"
+        if action.plan.sources and not self._sources(action, run):
+            return f"{' and '.join(action.plan.sources)} would reach its neighbors"
         return ""
+
+    def _sources(self, action: act.ProbeWorkload, run: SimulatedRun) -> tuple[SharedResource, ...]:
+        """Those that share nothing with neighbors but the CPUs of what is probed."""
+        sources = action.plan.sources
+        if not action.plan.live or len(run.parts[0].machine.parts) == 1:
+            return sources
+        return tuple(source for source in sources if source in OF_A_CORE)
 
     def stop(self, key: str, reason: str) -> None:
         """End the probe of a run, if there is one: nothing was measured."""
@@ -95,7 +109,7 @@ class ProbesOfRunning:
     def server_left(self, machine: SimulatedServer, reason: str) -> None:
         """Copies there are gone."""
         for probe in list(self._probes.values()):
-            if probe.action.server == machine.server.name:
+            if not probe.action.plan.live and _server_of(probe) == machine.server.name:
                 self.stop(probe.action.key, reason)
 
     def forget(self, key: str) -> None:
@@ -113,7 +127,7 @@ class ProbesOfRunning:
     def _begin(self, probe: ProbeUnderWay) -> None:
         probe.handle = 0
         probe.beside = probe.run
-        if probe.action.server:
+        if not probe.action.plan.live:
             job = replace(probe.run.job, application=probe.run.application, phases=())
             held = probe.run.placements[0].allocation
             probe.beside = copy = SimulatedRun(
@@ -127,7 +141,7 @@ class ProbesOfRunning:
                 since=self._cluster.now,
                 load_per_second=probe.run.load_per_second,
             )
-            self._cluster.settle_in(copy, (Placement(probe.action.server, held),))
+            self._cluster.settle_in(copy, (Placement(probe.action.plan.server, held),))
         if probe.action.key in self._probes:  # Else the copy did not fit in memory.
             self._go_on(probe)
 
@@ -245,3 +259,9 @@ class ProbesOfRunning:
     def _answer(self, answer: ev.WorkloadProbed) -> None:
         self._answers[answer.key] = answer
         self._cluster.tell(answer)
+
+
+def _server_of(probe: ProbeUnderWay) -> str:
+    """Where its sources rise."""
+    plan = probe.action.plan
+    return probe.run.placements[0].server if plan.live else plan.server

@@ -88,7 +88,7 @@ def make_job(tmp_path: Path) -> ProfilingJob:
     plan = ProfilingPlan("a", (500, 1000), 1 << 20, (SharedResource.INTEGER,), 8.0)
     control = discover("test-job", cgroup_file=nothing, mountinfo_file=nothing)
     machine = Launcher({"a": server}, control, (1, 2), 4)
-    return ProfilingJob("k", workload, plan, machine, tmp_path, 3, {66305: 1e9})
+    return ProfilingJob("k", workload, plan, machine, tmp_path, 3, {"storage-bandwidth 66305": 1e9})
 
 
 def test_a_job_comes_through_as_it_was(tmp_path: Path):

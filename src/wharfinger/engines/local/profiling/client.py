@@ -21,7 +21,6 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event
 from wharfinger.engines.local.profiling.job import ProfilingJob
-from wharfinger.engines.local.profiling.session import EVERYWHERE
 from wharfinger.engines.supervised.copying import why_not_copied, why_not_profiled
 from wharfinger.engines.supervised.machine import Launcher
 from wharfinger.engines.supervised.measuring import WorkloadMonitor
@@ -29,7 +28,8 @@ from wharfinger.engines.supervised.records import list_keys
 from wharfinger.engines.supervised.run import LocalRun
 from wharfinger.engines.supervised.watcher import Callback, Watcher
 from wharfinger.errors import InvalidInput
-from wharfinger.model.interference import SharedResource
+from wharfinger.host.topology import cores_of
+from wharfinger.model.interference import OF_A_CORE, SharedResource
 from wharfinger.model.performance import (
     Performance,
     Quantity,
@@ -120,7 +120,7 @@ class _Plan:
     @property
     def reads_workload(self) -> str:
         """Key of the workload beside which its sources rise; empty = beside a copy."""
-        return self.probe.key if self.probe is not None and not self.probe.server else ""
+        return self.probe.key if self.probe is not None and self.probe.plan.live else ""
 
     def take(self, report: ev.Event) -> None:
         """What its worker says in the end."""
@@ -153,7 +153,7 @@ class ProfilingClient:
         tell: Callable[[ev.Report], None],
     ) -> None:
         self._directory = directory / PROFILES
-        self._maxima_per_second: dict[int, float] = {}
+        self._maxima_per_second: dict[str, float] = {}
         self._runs = runs
         self._machine = machine
         self._watcher = watcher
@@ -218,15 +218,10 @@ class ProfilingClient:
             return
         placement = self._runs[action.key].start.placement
         assert placement is not None
-        held = placement.allocation
-        plan = ProfilingPlan(
-            action.server or placement.server,
-            (held.cpu_millicpus,),
-            held.memory_bytes,
-            action.sources,
-            action.workload.profile.seconds if action.server else PROBE_SECONDS,
-            action.tolerance,
-        )
+        plan = action.plan
+        if plan.live:
+            private = self._private(action)
+            plan = replace(plan, sources=private, seconds=PROBE_SECONDS, server=placement.server)
         try:
             self._plans[name] = self._launch(name, action.workload, plan, action)
         except (OSError, InvalidInput, KeyError) as error:
@@ -246,26 +241,46 @@ class ProfilingClient:
         run = self._runs.get(action.key)
         if run is None or not run.running or run.start.placement is None:
             return "it does not run"
-        if not 0 < action.tolerance < 1:
-            return f"a tolerance of {action.tolerance}"
-        if action.server and (refusal := why_not_copied(action.workload)):
+        plan, is_copied = action.plan, not action.plan.live
+        if not 0 < plan.tolerance < 1:
+            return f"a tolerance of {plan.tolerance}"
+        if is_copied and (refusal := why_not_copied(action.workload)):
             return refusal
-        here = action.server or run.start.placement.server
+        here = plan.server if is_copied else run.start.placement.server
         if here not in self._machine().servers:
             return f"no server {here!r} here"
-        others = [
-            other.start.placement.server
-            for other in self._runs.values()
-            if other is not run and other.running and other.start.placement is not None
-        ]
-        if action.server:
+        others = self._servers_of_others(run)
+        if any(plan.server == here for plan in self._plans.values()):
+            return f"another plan is carried out on {here}"
+        if is_copied:
             taken = here in (*others, run.start.placement.server)
             return f"{here} is not empty: what is there would slow the copy" if taken else ""
         if here in others:
             return "its server's cores are shared with neighbors: no source reaches it alone"
-        if others and EVERYWHERE.intersection(action.sources):
-            return "storage is shared with other servers of this machine"
+        if plan.sources and not self._private(action):
+            return f"{' and '.join(plan.sources)} would reach the other servers of this machine"
         return ""
+
+    def _private(self, action: act.ProbeWorkload) -> tuple[SharedResource, ...]:
+        """Sources of a live plan that share nothing with others but its workload's CPUs."""
+        run, sources = self._runs[action.key], action.plan.sources
+        others = self._servers_of_others(run)
+        if not others:
+            return sources
+        assert run.start.placement is not None
+        servers = self._machine().servers
+        own = cores_of(servers[run.start.placement.server].cpus)
+        if any(own & cores_of(servers[other].cpus) for other in others if other in servers):
+            return ()
+        return tuple(source for source in sources if source in OF_A_CORE)
+
+    def _servers_of_others(self, run: LocalRun) -> list[str]:
+        """On which other workloads run."""
+        return [
+            other.start.placement.server
+            for other in self._runs.values()
+            if other is not run and other.running and other.start.placement is not None
+        ]
 
     def stop(self, key: str) -> bool:
         """End a plan; whether there is, or was, one of that key. The answer is ``stopped``."""
@@ -329,7 +344,7 @@ class ProfilingClient:
         channel = Channel(ours)
         with suppress(OSError):  # Dead already: its end will be seen.
             what: Message = {}
-            if probe and not probe.server:
+            if probe and probe.plan.live:
                 patience = max(MIN_PATIENCE_SECONDS, READINGS * self._measuring.hastened_seconds)
                 what = {"probe": [probe.key, probe.number, patience]}
             channel.send({"job": job.encode(), **what})
@@ -352,8 +367,8 @@ class ProfilingClient:
                 kind, payload = message["answer"]
                 plan.take(decode_event(kind, payload.encode()))
             if "maximum" in message:
-                device, maximum = message["maximum"]
-                self._maxima_per_second[device] = maximum
+                where, maximum = message["maximum"]
+                self._maxima_per_second[where] = maximum
             if "injecting" in message:
                 plan.injecting = message["injecting"]
                 plan.everywhere = message.get("everywhere", False)

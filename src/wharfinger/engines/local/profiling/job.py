@@ -27,7 +27,7 @@ class ProfilingJob:
     """One plan to be run, on ``machine``, which has the plan's server alone.
 
     The worker makes ``directory``, for all that runs leave. A copy may write ``cap_bytes`` if there
-    is room. ``maxima_per_second`` of the storage source were measured before, by device number.
+    is room. ``maxima_per_second`` of sources were measured before, by source and device or CPUs.
     """
 
     key: str
@@ -36,7 +36,7 @@ class ProfilingJob:
     machine: Launcher
     directory: Path
     cap_bytes: int
-    maxima_per_second: dict[int, float]
+    maxima_per_second: dict[str, float]
 
     @property
     def server(self) -> LocalServer:

@@ -23,6 +23,7 @@ from wharfinger.engines.local.profiling.runs import (
 )
 from wharfinger.errors import EngineFault, InvalidInput, OutOfSpace, Unavailable
 from wharfinger.host.processes import marker_of
+from wharfinger.host.topology import format_cpus
 from wharfinger.ibench.driver import RunningSource, begin_maximum, start_supervised
 from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
 from wharfinger.model.allocation import Allocation, Placement
@@ -32,6 +33,7 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Entry, Measurements
 from wharfinger.model.workload import Workload
 from wharfinger.monitor.spec import WatchSpec, main_quantity, spec_of, wanted_quantities
+from wharfinger.profiling.injectable import BEYOND_CPUS
 from wharfinger.profiling.interpreter import Interpreter
 from wharfinger.profiling.observations import Observations
 from wharfinger.profiling.procedure import Procedure
@@ -64,8 +66,10 @@ KEPT_BACK = 0.05
 """Share of a server's CPU for the kernel, the manager and the profiler: without it they slow the
 copy, which would be taken for interference."""
 _MIN_LEFT_MILLICPUS = 100
-EVERYWHERE = frozenset({SharedResource.STORAGE_BANDWIDTH})
-"""Shared by all servers of this machine, and seen at the source."""
+_STREAMED_BYTES = 128 << 20
+"""Of memory, what its bandwidth's source streams through: more than caches hold. The limit on it is
+higher by what sources of memory keep back of any limit."""
+_STREAMING_BYTES = _STREAMED_BYTES + (3 << 29)
 
 
 def measure(job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> Measurements:
@@ -75,7 +79,7 @@ def measure(job: ProfilingJob, upper_base: Path, lifeline: Lifeline) -> Measurem
         plan,
         wanted=wanted_of(job.workload),
         cpus=len(job.server.cpus),
-        seen_at_source=EVERYWHERE,
+        seen_at_source=frozenset(plan.sources) - {SharedResource.INTEGER},
         total=job.workload.measure.progress_total,
     )
     session = ProfilingSession(job, upper_base, lifeline)
@@ -152,16 +156,22 @@ class ProfilingSession:
         return gap or 0.0
 
     def withdraw(self, step: Withdraw) -> Entry | str | None:
-        """On storage: by sharing with the source, and by the program's own I/O."""
+        """Where a rate is shared by what the source got of it; on storage by its I/O, too."""
         source, self._source = self._source, None
         assert source is not None
         with suppress(Unavailable):
             source.withdraw()
-        asked, achieved = _reports_at_most(source)
+        asked, achieved, cpu_share = _reports_at_most(source)
         self._source_ends.close()
         self._mark()
-        if step.resource not in EVERYWHERE:
+        if step.resource is SharedResource.INTEGER:
             return None
+        if not source.setting.source.measures_maximum:
+            return "the source's own time does not show what presses on it"
+        if step.resource is SharedResource.MEMORY_BANDWIDTH:
+            # It may be short of CPU time, which is no pressure on memory.
+            asked = min(asked, 100 * cpu_share / len(self._job.server.cpus))
+            return caused_by_sharing(asked, achieved) or "the source had all that it asked for"
         shared = caused_by_sharing(asked, achieved) if step.slowed else None
         maximum = source.setting.maximum_per_second
         caused = caused_on_device(maximum, self._io_bytes_per_second, shared)
@@ -361,7 +371,9 @@ def begin_source(
     left_millicpus = round(all_millicpus * (1 - KEPT_BACK)) - job.plan.cpu_millicpus[0]
     if left_millicpus < _MIN_LEFT_MILLICPUS:
         raise SourceSilent("the copy has all of the server's CPUs, and leaves none to neighbors")
-    allocation = Allocation(left_millicpus, _SOURCE_MEMORY_BYTES)
+    streams = resource is SharedResource.MEMORY_BANDWIDTH
+    memory_bytes = _STREAMING_BYTES if streams else _SOURCE_MEMORY_BYTES
+    allocation = Allocation(left_millicpus, memory_bytes)
     try:
         setting = _setting(job, resource, upper_base, lifeline)
         placement = Placement(job.plan.server, allocation)
@@ -372,7 +384,7 @@ def begin_source(
         clear_run(job.directory / name)
         raise SourceSilent(str(error)) from error
     try:
-        with lifeline.injecting(everywhere=resource in EVERYWHERE):
+        with lifeline.injecting(everywhere=resource in BEYOND_CPUS):
             yield source
     finally:
         with suppress(Unavailable):
@@ -389,23 +401,31 @@ def _setting(
         cpus=job.server.cpus,
         directory=upper_base,
         report_seconds=_REPORT_SECONDS,
+        footprint=_STREAMED_BYTES if resource is SharedResource.MEMORY_BANDWIDTH else None,
     )
     signal = signal_here(setting)
     if not signal.there:
         raise SourceSilent(signal.reason)
     if not setting.source.measures_maximum:
         return setting
-    device = upper_base.stat().st_dev
-    if maximum := job.maxima_per_second.get(device):
+    where = upper_base.stat().st_dev if setting.source.uses_directory else format_cpus(setting.cpus)
+    key = f"{resource} {where}"
+    if maximum := job.maxima_per_second.get(key):
         return replace(setting, maximum_per_second=maximum)
     with lifeline.injecting(everywhere=True), begin_maximum(setting) as source:
         while not source.ready_within(_READY_LOOK_SECONDS):
             lifeline.wait(0.0)
-    lifeline.tell({"maximum": [device, source.setting.maximum_per_second]})  # For later plans.
+    lifeline.tell({"maximum": [key, source.setting.maximum_per_second]})  # For later plans.
     return source.setting
 
 
-def _reports_at_most(source: RunningSource) -> tuple[float, list[float]]:
+def _reports_at_most(source: RunningSource) -> tuple[float, list[float], float]:
+    """The highest intensity, what was achieved at it, and the CPUs that were used meanwhile."""
     reports = [r for r in source.read() if r.intensity > 0 and r.period_seconds > 0]
     highest = max((report.intensity for report in reports), default=0.0)
-    return highest, [report.achieved for report in reports if report.intensity == highest]
+    there = [report for report in reports if report.intensity == highest]
+    cpus = 0.0
+    if len(there) > 1:
+        seconds = there[-1].time_seconds - there[0].time_seconds
+        cpus = (there[-1].cpu_seconds - there[0].cpu_seconds) / max(seconds, 1e-9)
+    return highest, [report.achieved for report in there], cpus
