@@ -1,8 +1,11 @@
 # shellcheck shell=bash
-# The aarch64 build, compiled and linked on another architecture; nothing of it is run.
+# The aarch64 build, compiled and linked on another architecture; the sources of interference are
+# run under qemu-user, too.
 
-# shellcheck disable=SC2034 # scripts/test reads it
+# shellcheck disable=SC2034 # scripts/test reads them
 CROSS_PACKAGES=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
+# shellcheck disable=SC2034
+EMULATOR_PACKAGES=(qemu-user)
 
 have_cross_compiler() {
     command -v aarch64-linux-gnu-gcc >/dev/null &&
@@ -50,4 +53,39 @@ cross_compile() {
     fi
     flock -u 9
     ! own_warnings "$log" >&2
+}
+
+# Each source briefly at 40, on the emulated processor: it must report that intensity, and work.
+run_sources_on_aarch64() {
+    say "aarch64: running the sources under qemu-user"
+    python - "$(find "$BUILD-aarch64" -name wharfinger-ibench -type f)" "$RUN" <<'PY' >&2
+import json
+import subprocess
+import sys
+
+program, folder = sys.argv[1:]
+emulated = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", program]
+listed = subprocess.run([*emulated, "--list"], check=True, capture_output=True, text=True).stdout
+failed = 0
+for source in map(json.loads, listed.splitlines()):
+    # Small and short; a rate that is given is not measured first.
+    options = ["--intensity", "40", "--seconds", "0.4", "--report-seconds", "0.2"]
+    options += ["--directory", folder, "--maximum", "1e6", "--file-bytes", "8388608"]
+    options += ["--quota", "8388608"] if source["name"] == "storage-capacity" else []
+    if source["name"].startswith("memory"):
+        options += ["--footprint", str(256 << 20)]
+    with subprocess.Popen(
+        [*emulated, source["name"], *options], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as child:
+        lines = [json.loads(line) for line in child.stdout]
+        said, status = child.stderr.read().strip(), child.wait(60)
+    reports = [line for line in lines if line["event"] == "report"]
+    if status == 3:
+        print(f"  {source['name']}: {said}")
+    elif status or not reports or reports[-1]["intensity"] != 40 or not reports[-1]["count"]:
+        print(f"  {source['name']}: failed: {said or lines}")
+        failed += 1
+sys.exit(failed > 0)
+PY
 }

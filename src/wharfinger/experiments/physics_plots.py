@@ -28,7 +28,7 @@ Square = tuple[Sequence[str], Sequence[str], Array]
 """Names of rows and of columns, and values."""
 PANEL_INCHES = 4.6
 _EDGE = "#14307d"
-NAMED_CELLS = 16
+NAMED_CELLS = 17
 """Limit of columns with names and numbers; more would be too small to read."""
 _ROOM = 0.55
 """Value of a cell, below which its number is written in white."""

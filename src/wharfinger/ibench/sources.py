@@ -43,6 +43,12 @@ class Source:
         """As the command line knows it."""
         return self.resource.value
 
+    @property
+    def has_threads_of_all_cpus(self) -> bool:
+        """Whether its threads may run on any of its CPUs, rather than one on each."""
+        pooled = (SharedResource.NETWORK_BANDWIDTH, SharedResource.MEMORY_CAPACITY)
+        return self.uses_directory or self.resource in pooled
+
 
 _TIME, _OPERATIONS = "of each CPU's time", "operations/s"
 SOURCES = (
