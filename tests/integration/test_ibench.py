@@ -8,6 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -21,6 +23,7 @@ from wharfinger.host.binaries import ibench_path
 from wharfinger.host.processes import identity_of, marker_of, open_pidfd
 from wharfinger.ibench.driver import measure_maximum, start, start_supervised
 from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
+from wharfinger.ibench.validation import QUICK, Bench, Effort
 
 pytestmark = pytest.mark.alone
 
@@ -338,6 +341,37 @@ def test_a_run_without_a_signal_fails_with_the_reason():
     assert done.returncode == 1
     assert "no signal here: " in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_sources_are_tried_alone_beside_their_like_and_in_pairs(tmp_path: Path):
+    effort = Effort(60.0, 0.03, 2, 0.03, 1, True, 16 << 20, 0, 1, 0.1)
+    names = ("integer", "storage-capacity", "network-bandwidth")
+    bench = Bench(effort, lambda words: None)
+    with ExitStack() as stack:
+        for name in names:
+            setting = SourceSetting(source_named(name), (CPU,), tmp_path)
+            bench.validate(replace(setting, quota=16 << 20), stack)
+        reasons = {name: each.reason for name, each in bench.found.items()}
+        if any(reasons.values()):
+            pytest.skip(str(reasons))
+        pairs, across = bench.independence(), bench.independence_across([CPU])
+    for name, each in bench.found.items():
+        assert [point.intensity for point in each.points] == [float(x) for x in range(0, 101, 10)]
+        assert all(point.counted is not None for point in each.points)
+        assert len(each.kept) == (0 if name == "storage-capacity" else 2)
+    # One that holds keeps nothing from its like, so there is no pair with itself.
+    assert {name: set(row) for name, row in pairs.items()} == {
+        name: set(names) - ({name} if name == "storage-capacity" else set()) for name in names
+    }
+    assert {name: set(row) for name, row in across.items()} == {name: set(names) for name in names}
+
+
+def test_a_source_without_a_signal_is_told_with_the_reason():
+    bench = Bench(QUICK, lambda words: None)
+    with ExitStack() as stack:
+        found = bench.validate(SourceSetting(source_named("interconnect"), (CPU,)), stack)
+    assert "only one CPU" in found.reason
+    assert (found.points, found.line, bench.independence()) == ((), None, {})
 
 
 def test_pictures_need_matplotlib(tmp_path: Path):

@@ -59,7 +59,7 @@ TRACED = (
     Traced("l1-data-cache", ("data", 0), 90),
     Traced("l2-cache", ("data", 1), 80, effort=1.0),
     Traced("l2-bandwidth", ("data", 1), effort=0.4),
-    Traced("last-level-cache", ("data", 2), 100, 2 * MIB, 1.0),
+    Traced("last-level-cache", ("data", 2), 100, 1 * MIB, 1.0),
     Traced("last-level-cache-bandwidth", ("data", 2), 100, 4 * MIB, 0.4),
     Traced("tlb", ("translations", 1), 100, ENTRIES * PAGE_BYTES),
 )
@@ -233,7 +233,7 @@ class _Trace:
             if not self._reports:
                 begun = self._read_lines
             # From the first report on: what was before is preparation.
-            elif self._read_lines - begun >= events + events // 4 and len(self._reports) > 2:
+            elif self._read_lines - begun >= events + events // 4 and len(self._reports) > 1:
                 break
         self.lines = list(last)
 

@@ -64,7 +64,7 @@ class Effort:
     victim_seconds: float
 
 
-WHOLE = Effort(290.0, 0.3, 5, 0.2, 2, True, 256 << 20, 600_000, 6, 0.4)
+WHOLE = Effort(290.0, 0.3, 5, 0.2, 2, True, 256 << 20, 400_000, 6, 0.4)
 QUICK = Effort(57.0, 0.06, 3, 0.05, 1, False, 64 << 20, 150_000, 3, 0.15)
 
 
