@@ -93,7 +93,7 @@ def _confinement(name: str, bench: "Bench") -> "Confinement":
 
     if name in NOT_TRACED or bench.found[name].reason:
         return Confinement(NOT_TRACED.get(name) or "the source has no signal here")
-    if not bench.has_time(0.6):
+    if not bench.has_time(0.75):
         return Confinement(_LATE)
     bench.progress(f"{name}: traced by valgrind")
     return confinement_of(next(t for t in TRACED if t.name == name), bench.effort.traced_events)
@@ -290,7 +290,8 @@ def text_of(document: Record, written: Sequence[Path]) -> str:
     told = document["machine"]
     words = [
         f"{told['processor']}, {told['cpus']} CPUs, kernel {told['kernel']}",
-        f"others used {told['steal_share']:.0%} of the CPUs meanwhile; {told['seconds']:.0f} s",
+        f"CPUs busy {told['busy_share']:.0%}, taken by the hypervisor {told['steal_share']:.0%}",
+        f"took {told['seconds']:.0f} s",
     ]
     untold = {
         row["confinement"]["reason"]

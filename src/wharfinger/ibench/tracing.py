@@ -92,8 +92,8 @@ class LevelUse:
 class Confinement:
     """Where a source's accesses end, or the ``reason`` why that is not told.
 
-    ``taken_per_sent_on``: accesses that reached its own level, for each that this sent on, those to
-    what it never held before left out; ``None`` = none was.
+    ``taken_per_sent_on``: accesses that reached its own level, for each that this sent on, both
+    without those to what it never held before; ``None`` = none was sent on.
     """
 
     reason: str = ""
@@ -172,11 +172,11 @@ def judged(traced: Traced, model: CacheModel, operations: float) -> Confinement:
         return Confinement(levels=used, own="registers", why_not=why)
     of, place = traced.own
     own = getattr(model, of)[place]
-    sent_on = own.misses - own.cold
-    ratio = own.accesses / sent_on if sent_on else None
+    taken, sent_on = own.accesses - own.cold, own.misses - own.cold
+    ratio = taken / sent_on if sent_on else None
     why_not = ""
-    if own.accesses < LEAST_TAKEN_PER_SENT_ON:
-        why_not = f"{own.accesses} accesses reached its level"
+    if taken < LEAST_TAKEN_PER_SENT_ON:
+        why_not = f"{taken} accesses reached its level, but for first ones"
     elif ratio is not None and ratio < LEAST_TAKEN_PER_SENT_ON:
         why_not = f"its level sends on one access in {ratio:.1f}"
     return Confinement(own=_NAMES[of][place], levels=used, taken_per_sent_on=ratio, why_not=why_not)

@@ -36,7 +36,7 @@ SMALL_POINTS = 3.0
 """A shortfall that needs no explanation."""
 EXPLAINED = 0.8
 """Part of a shortfall that waiting for the CPU must make up to explain it."""
-LEAST_POINTS = 4
+LEAST_POINTS = 3
 """That a line is drawn through."""
 RETRIES = 2
 """Of a point at which others had the CPU, and of a maximum that was too low."""
@@ -65,7 +65,7 @@ class Effort:
 
 
 WHOLE = Effort(290.0, 0.3, 5, 0.2, 2, True, 256 << 20, 400_000, 6, 0.4)
-QUICK = Effort(57.0, 0.06, 3, 0.05, 1, False, 64 << 20, 150_000, 3, 0.15)
+QUICK = Effort(57.0, 0.06, 3, 0.05, 1, False, 64 << 20, 100_000, 3, 0.15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ class Bench:
     def _again(self, running: RunningSource, counter: KernelCounter, point: Point) -> Point:
         """Where others had the CPU: the try at which they had the least of it."""
         for _ in range(RETRIES):
-            if point.tells or not self.has_time(0.4):
+            if point.tells or not self.has_time(0.25):
                 break
             other = self._point(running, counter, point.intensity)
             if other.tells or other.waited_share < point.waited_share:
@@ -329,38 +329,46 @@ class Bench:
     def _pass(
         self, ones: Mapping[str, RunningSource], others: Mapping[str, RunningSource]
     ) -> dict[str, dict[str, float]]:
-        """All pairs once; where both are of one CPU each only once, and none with itself."""
-        alone = {id(each): self._alone(each) for each in {**others, **ones}.values()}
-        if ones is not others:
-            alone.update({id(each): self._alone(each) for each in others.values()})
-        kept: dict[str, dict[str, float]] = {name: {} for name in ones}
+        """All pairs once; of sources on one CPU each pair once, and none with itself.
+
+        Alone each is measured before and after, so that a drift falls on both.
+        """
+        each_once = {id(each): each for each in (*ones.values(), *others.values())}
+        alone = {key: [self._alone(each)] for key, each in each_once.items()}
+        both: list[tuple[str, str, list[float]]] = []
         names = list(ones)
         for at, one in enumerate(names):
             if not self.has_time(0.85):
                 break
             self.progress(f"{one}: beside each other")
-            ones[one].set_intensity(100)
+            alone[id(ones[one])].append(self._alone(ones[one], withdraw=False))
             for other in names[at if ones is not others else at + 1 :]:
                 others[other].set_intensity(100)
-                both = (ones[one], others[other])
-                rates = [
-                    each.performance(by_cpu_time=takes_cpu_time(running.setting))
-                    for each, running in zip(
-                        sample(both, self.effort.pair_seconds), both, strict=True
-                    )
-                ]
+                both.append((one, other, self._performances([ones[one], others[other]])))
                 others[other].withdraw()
-                kept[one][other] = rates[0] / alone[id(both[0])]
-                if one != other:
-                    kept[other][one] = rates[1] / alone[id(both[1])]
             ones[one].withdraw()
+        for key, each in each_once.items():
+            alone[key].append(self._alone(each))
+        kept: dict[str, dict[str, float]] = {name: {} for name in ones}
+        for one, other, (first, second) in both:
+            kept[one][other] = first / fmean(alone[id(ones[one])])
+            if one != other:
+                kept[other][one] = second / fmean(alone[id(others[other])])
         return kept
 
-    def _alone(self, running: RunningSource) -> float:
+    def _performances(self, running: Sequence[RunningSource]) -> list[float]:
+        samples = sample(running, self.effort.pair_seconds)
+        return [
+            each.performance(by_cpu_time=takes_cpu_time(source.setting))
+            for each, source in zip(samples, running, strict=True)
+        ]
+
+    def _alone(self, running: RunningSource, *, withdraw: bool = True) -> float:
         running.set_intensity(100)
-        (got,) = sample([running], self.effort.pair_seconds)
-        running.withdraw()
-        return got.performance(by_cpu_time=takes_cpu_time(running.setting)) or 1.0
+        (performance,) = self._performances([running])
+        if withdraw:
+            running.withdraw()
+        return performance or 1.0
 
 
 def _scaled(points: Sequence[Point], counter: KernelCounter) -> list[Point]:

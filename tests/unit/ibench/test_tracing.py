@@ -8,7 +8,7 @@ def test_a_source_is_confined_whose_level_sends_on_little():
     own = model.data[1]
     own.accesses, own.misses, own.cold = 1000, 150, 100
     told = judged(Traced("l2-cache", ("data", 1)), model, operations=500)
-    assert (told.own, told.taken_per_sent_on, told.is_confined) == ("L2", 20.0, True)
+    assert (told.own, told.taken_per_sent_on, told.is_confined) == ("L2", 18.0, True)
     level = next(each for each in told.levels if each.name == "L2")
     assert (level.accesses, level.misses, level.first_misses) == (2.0, 0.3, 0.2)
 
