@@ -372,6 +372,7 @@ def test_a_source_without_a_signal_is_told_with_the_reason():
         found = bench.validate(SourceSetting(source_named("interconnect"), (CPU,)), stack)
     assert "only one CPU" in found.reason
     assert (found.points, found.line, bench.independence()) == ((), None, {})
+    assert bench.independence_across([CPU]) == {}
 
 
 def test_pictures_need_matplotlib(tmp_path: Path):

@@ -93,7 +93,7 @@ def _confinement(name: str, bench: "Bench") -> "Confinement":
 
     if name in NOT_TRACED or bench.found[name].reason:
         return Confinement(NOT_TRACED.get(name) or "the source has no signal here")
-    if not bench.has_time(0.75):
+    if not bench.has_time(0.65):
         return Confinement(_LATE)
     bench.progress(f"{name}: traced by valgrind")
     return confinement_of(next(t for t in TRACED if t.name == name), bench.effort.traced_events)

@@ -32,7 +32,7 @@ class Sample:
     Attributes:
         achieved: On the scale of the intensity.
         cpu_seconds: That it used.
-        waited_share: Of the time, that others had what it wanted of its CPUs, from 0 to 1.
+        waited_share: Of its CPUs' time, that it waited for, or that others had, from 0 to 1.
         counted: The kernel's count meanwhile, or its level at the end; ``None`` = not counted.
     """
 
@@ -101,19 +101,19 @@ class _Reading:
     seconds: float
     cpu_seconds: float
     waited_seconds: float
-    cpus: CpuTimes | None
+    cpus: CpuTimes
     counted: float | None
     reports: int
 
     @classmethod
     def of(cls, source: RunningSource, counter: KernelCounter | None) -> "_Reading":
         source.set_intensity(source.intensity)
-        pooled = source.setting.source.has_threads_of_all_cpus
+        pinned = not source.setting.source.has_threads_of_all_cpus
         return cls(
             time.monotonic(),
             cpu_seconds_of(source.pid),
-            0.0 if pooled else waited_seconds_of(source.pid),
-            CpuTimes.read(cpus=source.setting.cpus) if pooled else None,
+            waited_seconds_of(source.pid) if pinned else 0.0,
+            CpuTimes.read(cpus=source.setting.cpus or None),
             None if counter is None else counter.read(),
             len(source.reports),
         )
@@ -123,11 +123,10 @@ class _Reading:
         report = source.reports[-1]
         seconds, cpu = after.seconds - self.seconds, after.cpu_seconds - self.cpu_seconds
         cpus = max(1, len(source.setting.cpus))
-        waited = (after.waited_seconds - self.waited_seconds) / seconds / cpus
-        if self.cpus is not None and after.cpus is not None:
-            ticks = max(1, after.cpus.total - self.cpus.total)
-            idle = (after.cpus.idle - self.cpus.idle) / ticks
-            waited = 1 - idle - cpu / seconds / cpus
+        ticks = max(1, after.cpus.total - self.cpus.total)
+        others = 1 - (after.cpus.idle - self.cpus.idle) / ticks - cpu / seconds / cpus
+        # The kernel tells of a wait when it is over, so long ones are seen in what others used.
+        waited = max(others, (after.waited_seconds - self.waited_seconds) / seconds / cpus)
         counted = None
         if counter is not None and self.counted is not None and after.counted is not None:
             counted = (

@@ -36,6 +36,8 @@ SMALL_POINTS = 3.0
 """A shortfall that needs no explanation."""
 EXPLAINED = 0.8
 """Part of a shortfall that waiting for the CPU must make up to explain it."""
+LEAST_SECONDS, SLOWER = 0.03, 1.5
+"""Of a pair; and how much longer than that it takes to set it up, at most."""
 LEAST_POINTS = 3
 """That a line is drawn through."""
 RETRIES = 2
@@ -85,7 +87,7 @@ class Point:
 
     @property
     def tells(self) -> bool:
-        """Whether it says something of the source: others did not take what it lacks.
+        """Whether it says something of the source: others did not have what it lacks.
 
         >>> Point(80, 40, None, 1.0, 0, 0.4, 0.5).tells, Point(80, 40, None, 1.0, 0, 0.4, 0.1).tells
         (False, True)
@@ -195,8 +197,10 @@ class Bench:
 
     def has_time(self, share: float = 1.0) -> bool:
         """Whether less than that share of the time is over."""
-        left = self.deadline - time.monotonic()
-        return left > self.effort.seconds * (1 - share)
+        return self._left(share) > 0
+
+    def _left(self, share: float) -> float:
+        return self.deadline - time.monotonic() - self.effort.seconds * (1 - share)
 
     def validate(self, setting: SourceSetting, stack: ExitStack) -> SourceValidation:
         """Try one source, which stays at work until the stack's end.
@@ -333,22 +337,26 @@ class Bench:
 
         Alone each is measured before and after, so that a drift falls on both.
         """
+        # As long as there is time for, so that none is left out.
+        pairs = max(1.0, len(ones) * (len(ones) + 6) / 2)
+        seconds = self._left(0.85) / pairs / SLOWER
+        seconds = min(self.effort.pair_seconds, max(LEAST_SECONDS, seconds))
         each_once = {id(each): each for each in (*ones.values(), *others.values())}
-        alone = {key: [self._alone(each)] for key, each in each_once.items()}
+        alone = {key: [self._alone(each, seconds)] for key, each in each_once.items()}
         both: list[tuple[str, str, list[float]]] = []
         names = list(ones)
         for at, one in enumerate(names):
-            if not self.has_time(0.85):
+            if not self.has_time(0.9):
                 break
             self.progress(f"{one}: beside each other")
-            alone[id(ones[one])].append(self._alone(ones[one], withdraw=False))
+            alone[id(ones[one])].append(self._alone(ones[one], seconds, withdraw=False))
             for other in names[at if ones is not others else at + 1 :]:
                 others[other].set_intensity(100)
-                both.append((one, other, self._performances([ones[one], others[other]])))
+                both.append((one, other, self._performances([ones[one], others[other]], seconds)))
                 others[other].withdraw()
             ones[one].withdraw()
         for key, each in each_once.items():
-            alone[key].append(self._alone(each))
+            alone[key].append(self._alone(each, seconds))
         kept: dict[str, dict[str, float]] = {name: {} for name in ones}
         for one, other, (first, second) in both:
             kept[one][other] = first / fmean(alone[id(ones[one])])
@@ -356,16 +364,16 @@ class Bench:
                 kept[other][one] = second / fmean(alone[id(others[other])])
         return kept
 
-    def _performances(self, running: Sequence[RunningSource]) -> list[float]:
-        samples = sample(running, self.effort.pair_seconds)
+    def _performances(self, running: Sequence[RunningSource], seconds: float) -> list[float]:
+        samples = sample(running, seconds)
         return [
             each.performance(by_cpu_time=takes_cpu_time(source.setting))
             for each, source in zip(samples, running, strict=True)
         ]
 
-    def _alone(self, running: RunningSource, *, withdraw: bool = True) -> float:
+    def _alone(self, running: RunningSource, seconds: float, *, withdraw: bool = True) -> float:
         running.set_intensity(100)
-        (performance,) = self._performances([running])
+        (performance,) = self._performances([running], seconds)
         if withdraw:
             running.withdraw()
         return performance or 1.0
