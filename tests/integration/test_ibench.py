@@ -23,7 +23,7 @@ from wharfinger.host.binaries import ibench_path
 from wharfinger.host.processes import identity_of, marker_of, open_pidfd
 from wharfinger.ibench.driver import measure_maximum, start, start_supervised
 from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
-from wharfinger.ibench.validation import QUICK, Bench, Effort
+from wharfinger.ibench.validation import QUICK, Bench, ValidationEffort
 
 pytestmark = pytest.mark.alone
 
@@ -344,7 +344,7 @@ def test_a_run_without_a_signal_fails_with_the_reason():
 
 
 def test_sources_are_tried_alone_beside_their_like_and_in_pairs(tmp_path: Path):
-    effort = Effort(60.0, 0.03, 2, 0.03, 1, True, 16 << 20, 0, 1, 0.1)
+    effort = ValidationEffort(60.0, 0.03, 2, 0.03, 1, True, 16 << 20, 0, 1, 0.1)
     names = ("integer", "storage-capacity", "network-bandwidth")
     bench = Bench(effort, lambda words: None)
     with ExitStack() as stack:

@@ -12,7 +12,7 @@ import pytest
 from wharfinger.host.binaries import ibench_path
 from wharfinger.host.cgroups import find_hierarchies
 from wharfinger.ibench import victim, victims
-from wharfinger.ibench.victims import Duration, Place, effects
+from wharfinger.ibench.victims import Duration, VictimPlace, effects
 
 pytestmark = pytest.mark.slow
 
@@ -74,21 +74,21 @@ def test_what_needs_root_is_skipped_with_the_reason(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     rooted = [each for each in victims._VICTIMS if "CPU" not in each[0]]
     monkeypatch.setattr(victims, "_VICTIMS", rooted)
-    place = Place(CPU, tmp_path, Duration(1, 0.01))
+    place = VictimPlace(CPU, tmp_path, Duration(1, 0.01))
     found = list(effects(place, lambda words: None, lambda: True))
     assert len(found) == 3
     assert all("needs root" in each.reason and not each.kept for each in found)
 
 
 def test_without_time_all_are_skipped(tmp_path: Path):
-    place = Place(CPU, tmp_path, Duration(1, 0.01))
+    place = VictimPlace(CPU, tmp_path, Duration(1, 0.01))
     for each in effects(place, lambda words: None, lambda: False):
         assert each.reason.startswith("the time was over")
 
 
 @pytest.mark.long
 def test_they_leave_nothing(tmp_path: Path):
-    place = Place(CPU, tmp_path, Duration(3, 0.1))
+    place = VictimPlace(CPU, tmp_path, Duration(3, 0.1))
     for each in effects(place, lambda words: None, lambda: True):
         assert each.kept or each.reason, each
     left = [path for one in find_hierarchies() for path in one.own.glob(f"ibench-*-{os.getpid()}")]

@@ -100,11 +100,11 @@ def _confinement(name: str, bench: "Bench") -> "Confinement":
 
 
 def _victims(bench: "Bench", settings: "Sequence[SourceSetting]") -> "list[VictimEffect]":
-    from wharfinger.ibench.victims import Duration, Place, effects  # noqa: PLC0415
+    from wharfinger.ibench.victims import Duration, VictimPlace, effects  # noqa: PLC0415
 
     first = settings[0]
     duration = Duration(bench.effort.victim_rounds, bench.effort.victim_seconds)
-    place = Place(first.cpus[0], first.directory, duration)
+    place = VictimPlace(first.cpus[0], first.directory, duration)
     return list(effects(place, bench.progress, lambda: bench.has_time(0.95)))
 
 

@@ -26,7 +26,7 @@ _NETWORK = Path("/sys/class/net")
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SourceSample:
     """What a source did in a time, and how much of the CPUs it got.
 
     Attributes:
@@ -82,7 +82,7 @@ def sample(
     sources: Sequence[RunningSource],
     seconds: float,
     counters: Sequence[KernelCounter | None] = (),
-) -> list[Sample]:
+) -> list[SourceSample]:
     """Let them work on at their intensities for that time; raises ``Unavailable`` if one ends."""
     pairs = list(zip(sources, counters or [None] * len(sources), strict=True))
     try:
@@ -118,7 +118,7 @@ class _Reading:
             len(source.reports),
         )
 
-    def until_now(self, source: RunningSource, counter: KernelCounter | None) -> Sample:
+    def until_now(self, source: RunningSource, counter: KernelCounter | None) -> SourceSample:
         after = _Reading.of(source, counter)
         report = source.reports[-1]
         seconds, cpu = after.seconds - self.seconds, after.cpu_seconds - self.cpu_seconds
@@ -132,7 +132,7 @@ class _Reading:
             counted = (
                 after.counted if counter.is_level else (after.counted - self.counted) / seconds
             )
-        return Sample(
+        return SourceSample(
             seconds,
             report.achieved,
             report.rate_per_second,

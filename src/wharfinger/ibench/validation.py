@@ -16,7 +16,7 @@ from wharfinger.ibench.driver import RunningSource, start
 from wharfinger.ibench.sampling import (
     NEVER_SECONDS,
     KernelCounter,
-    Sample,
+    SourceSample,
     counter_of,
     sample,
     takes_cpu_time,
@@ -51,7 +51,7 @@ Square = Mapping[str, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class ValidationEffort:
     """How long is measured. ``seconds`` bound the whole; what does not fit is left out."""
 
     seconds: float
@@ -66,8 +66,8 @@ class Effort:
     victim_seconds: float
 
 
-WHOLE = Effort(290.0, 0.3, 5, 0.2, 2, True, 256 << 20, 400_000, 6, 0.4)
-QUICK = Effort(57.0, 0.06, 3, 0.05, 1, False, 64 << 20, 100_000, 3, 0.15)
+WHOLE = ValidationEffort(290.0, 0.3, 5, 0.2, 2, True, 256 << 20, 400_000, 6, 0.4)
+QUICK = ValidationEffort(57.0, 0.06, 3, 0.05, 1, False, 64 << 20, 100_000, 3, 0.15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ class SourceValidation:
 class Bench:
     """The sources at work, at intensity 0 between measurements; ``beside``: on another CPU."""
 
-    effort: Effort
+    effort: ValidationEffort
     progress: Progress
     deadline: float = 0.0
     running: dict[str, RunningSource] = field(default_factory=dict)
@@ -236,7 +236,7 @@ class Bench:
                 setting = replace(setting, maximum_per_second=points[-1].rate_per_second)
                 self.running.pop(name).stop()
         points = [self._again(running, counter, point) for point in points]
-        kept: list[tuple[Sample, Sample]] = []
+        kept: list[tuple[SourceSample, SourceSample]] = []
         if not setting.source.holds:
             self.progress(f"{name}: beside its like")
             with start(running.setting) as neighbor:
@@ -284,7 +284,7 @@ class Bench:
 
     def _by_turns(
         self, running: RunningSource, neighbor: RunningSource
-    ) -> Iterator[tuple[Sample, Sample]]:
+    ) -> Iterator[tuple[SourceSample, SourceSample]]:
         """The neighbor alone and beside the source, so that drift falls on both."""
         neighbor.set_intensity(100)
         for _ in range(self.effort.rounds):
@@ -390,7 +390,7 @@ def _scaled(points: Sequence[Point], counter: KernelCounter) -> list[Point]:
     ]
 
 
-def ratios(turns: Sequence[tuple[Sample, Sample]], *, by_cpu_time: bool) -> list[float]:
+def ratios(turns: Sequence[tuple[SourceSample, SourceSample]], *, by_cpu_time: bool) -> list[float]:
     """Performance beside over performance alone, by turn."""
     both = (
         (alone.performance(by_cpu_time=by_cpu_time), beside.performance(by_cpu_time=by_cpu_time))

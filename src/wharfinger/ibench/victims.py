@@ -57,7 +57,7 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class VictimPlace:
     """Where: one CPU, and a directory on a disk."""
 
     cpu: int
@@ -70,7 +70,7 @@ class _Skipped(Exception):
 
 
 def effects(
-    place: Place, progress: Callable[[str], None], has_time: Callable[[], bool]
+    place: VictimPlace, progress: Callable[[str], None], has_time: Callable[[], bool]
 ) -> Iterator[VictimEffect]:
     """All victims, one after the other."""
     for name, source, meet in _VICTIMS:
@@ -103,7 +103,7 @@ Meeting = AbstractContextManager[tuple[RunningSource, Rates]]
 
 
 @contextmanager
-def _on_one_cpu(place: Place) -> Iterator[tuple[RunningSource, Rates]]:
+def _on_one_cpu(place: VictimPlace) -> Iterator[tuple[RunningSource, Rates]]:
     with ExitStack() as stack:
         process = stack.enter_context(_program(["hash"], place.cpu))
         running = stack.enter_context(start(_setting("integer", place)))
@@ -111,7 +111,7 @@ def _on_one_cpu(place: Place) -> Iterator[tuple[RunningSource, Rates]]:
 
 
 @contextmanager
-def _in_one_io_group(place: Place) -> Iterator[tuple[RunningSource, Rates]]:
+def _in_one_io_group(place: VictimPlace) -> Iterator[tuple[RunningSource, Rates]]:
     _need_root()
     setting = _setting("storage-bandwidth", place)
     _need_signal(setting)
@@ -128,7 +128,7 @@ def _in_one_io_group(place: Place) -> Iterator[tuple[RunningSource, Rates]]:
 
 
 @contextmanager
-def _under_one_memory_limit(place: Place) -> Iterator[tuple[RunningSource, Rates]]:
+def _under_one_memory_limit(place: VictimPlace) -> Iterator[tuple[RunningSource, Rates]]:
     _need_root()
     if place.duration.rounds < 5:
         raise _Skipped("the victim's file is too large for --quick")
@@ -150,7 +150,7 @@ def _under_one_memory_limit(place: Place) -> Iterator[tuple[RunningSource, Rates
 
 
 @contextmanager
-def _over_a_shaped_link(place: Place) -> Iterator[tuple[RunningSource, Rates]]:
+def _over_a_shaped_link(place: VictimPlace) -> Iterator[tuple[RunningSource, Rates]]:
     _need_root()
     for tool in ("ip", "tc", "nsenter", "unshare"):
         if shutil.which(tool) is None:
@@ -177,11 +177,11 @@ def _over_a_shaped_link(place: Place) -> Iterator[tuple[RunningSource, Rates]]:
         yield running, lambda: _rate(process, place.duration.seconds)
 
 
-def _reader(name: str, footprint: int) -> Callable[[Place], Meeting]:
+def _reader(name: str, footprint: int) -> Callable[[VictimPlace], Meeting]:
     """A source that reads is the victim, by its work for each second of CPU time."""
 
     @contextmanager
-    def meet(place: Place) -> Iterator[tuple[RunningSource, Rates]]:
+    def meet(place: VictimPlace) -> Iterator[tuple[RunningSource, Rates]]:
         setting = replace(_setting(name, place), footprint=footprint, report_seconds=1e6)
         _need_signal(setting)
         with start(setting) as reader, start(_setting("prefetcher", place)) as running:
@@ -196,7 +196,7 @@ def _reader(name: str, footprint: int) -> Callable[[Place], Meeting]:
     return meet
 
 
-_VICTIMS: Sequence[tuple[str, str, Callable[[Place], Meeting]]] = (
+_VICTIMS: Sequence[tuple[str, str, Callable[[VictimPlace], Meeting]]] = (
     ("hashing on the same CPU", "integer", _on_one_cpu),
     ("reads in a shared block-I/O group", "storage-bandwidth", _in_one_io_group),
     ("requests over a shaped link", "network-bandwidth", _over_a_shaped_link),
@@ -214,7 +214,7 @@ _VICTIMS: Sequence[tuple[str, str, Callable[[Place], Meeting]]] = (
 # --- what they need -------------------------------------------------------------------------
 
 
-def _setting(name: str, place: Place) -> SourceSetting:
+def _setting(name: str, place: VictimPlace) -> SourceSetting:
     return SourceSetting(source_named(name), (place.cpu,), place.directory)
 
 

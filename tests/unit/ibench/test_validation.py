@@ -2,7 +2,7 @@
 
 import pytest
 
-from wharfinger.ibench.sampling import Sample
+from wharfinger.ibench.sampling import SourceSample
 from wharfinger.ibench.sources import source_named
 from wharfinger.ibench.validation import (
     INTENSITIES,
@@ -20,8 +20,8 @@ def point(intensity: float, achieved: float, waited: float = 0.0, cpu: float = 0
     return Point(intensity, achieved, None, 1.0, 0, cpu, waited)
 
 
-def sampled(rate: float, cpu_seconds: float) -> Sample:
-    return Sample(1.0, 50.0, rate, cpu_seconds, 0.0, 0)
+def sampled(rate: float, cpu_seconds: float) -> SourceSample:
+    return SourceSample(1.0, 50.0, rate, cpu_seconds, 0.0, 0)
 
 
 @pytest.mark.parametrize(
