@@ -56,6 +56,8 @@ struct supervisor {
     bool childless;
 
     struct pace pace;
+    struct timespec lease_renewed; /* when the suspension was, by its file */
+    int64_t lease_ends_ns;         /* PACE_NEVER: it is not suspended */
     int64_t nice_at_ns; /* when to make the session nice; PACE_NEVER: it is, or can't be */
 
     bool stop_requested;
@@ -213,26 +215,74 @@ static void make_nice(struct supervisor *s) {
     s->nice_at_ns = is_settled ? PACE_NEVER : now + wait_ms * 1000000;
 }
 
+static int64_t sooner(int64_t at_ns, int64_t other_ns) {
+    if (at_ns == PACE_NEVER || other_ns == PACE_NEVER) return at_ns + other_ns;
+    return at_ns < other_ns ? at_ns : other_ns;
+}
+
 static void keep_pace(struct supervisor *s) {
     int64_t next = pace_step(&s->pace);
     make_nice(s);
-    if (next == PACE_NEVER || (s->nice_at_ns != PACE_NEVER && s->nice_at_ns < next))
-        next = s->nice_at_ns;
-    set_timer_ns(s->pace_timer_fd, next);
+    set_timer_ns(s->pace_timer_fd, sooner(sooner(next, s->nice_at_ns), s->lease_ends_ns));
+}
+
+enum suspension { NOT_SUSPENDED, BY_US, BY_FREEZER };
+
+/* What the run directory says of it, and when that was last renewed. It is opened, so that a
+ * shared file system looks again. */
+static enum suspension read_suspension(const struct supervisor *s, struct timespec *renewed) {
+    const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    int fd = openat(s->dir, SUSPENDED_FILE, flags);
+    char text[NAME_BYTES];
+    struct stat st;
+    if (fd < 0) return NOT_SUSPENDED;
+    int seen = fstat(fd, &st);
+    close(fd);
+    if (seen < 0) return NOT_SUSPENDED;
+    *renewed = st.st_mtim;
+    if (read_small(s->dir, SUSPENDED_FILE, text, sizeof text) < 0) return BY_US;
+    return strcmp(text, "frozen\n") == 0 ? BY_FREEZER : BY_US;
+}
+
+/* By our own clock from when a renewal is seen: whoever writes the file may have another. */
+static bool take_suspension(struct supervisor *s) {
+    struct timespec renewed = {0};
+    enum suspension suspension = read_suspension(s, &renewed);
+    const struct timespec *before = &s->lease_renewed;
+    /* Suspended, it could not end. */
+    if (suspension == NOT_SUSPENDED || s->stop_requested) {
+        s->lease_ends_ns = PACE_NEVER;
+        return false;
+    }
+    if (s->lease_ends_ns == PACE_NEVER || renewed.tv_sec != before->tv_sec ||
+        renewed.tv_nsec != before->tv_nsec) {
+        s->lease_renewed = renewed;
+        s->lease_ends_ns = now_ns() + s->spec.suspension_lease_ms * 1000000;
+    }
+    return suspension == BY_US;
 }
 
 /* What the run directory says of it; the launch spec's until something is said there. */
 static void take_pace(struct supervisor *s) {
     char text[NAME_BYTES];
-    struct stat st;
     int64_t cpu_millicpus;
-    bool suspended = fstatat(s->dir, "suspended", &st, AT_SYMLINK_NOFOLLOW) == 0;
     if (s->killing) return;
     if (read_small(s->dir, "pace", text, sizeof text) < 0 || !parse_millicpus(text, &cpu_millicpus))
         cpu_millicpus = s->pace.begun ? s->pace.cpu_millicpus : s->spec.cpu_millicpus;
-    /* Suspended, it could not end. */
-    pace_set(&s->pace, cpu_millicpus, suspended && !s->stop_requested);
+    pace_set(&s->pace, cpu_millicpus, take_suspension(s));
     keep_pace(s);
+}
+
+/* Whoever has suspended it may be gone: then it goes on. */
+static void end_lease(struct supervisor *s) {
+    bool is_over = s->lease_ends_ns != PACE_NEVER && now_ns() >= s->lease_ends_ns;
+    if (!is_over) return;
+    take_suspension(s); /* It may have been renewed. */
+    if (s->lease_ends_ns != PACE_NEVER && now_ns() >= s->lease_ends_ns) {
+        unlinkat(s->dir, SUSPENDED_FILE, 0);
+        tree_thaw(&s->tree);
+    }
+    take_pace(s);
 }
 
 static int cpu_count(const struct spec *spec) {
@@ -249,7 +299,7 @@ static void begin_pace(struct supervisor *s) {
 
 static void end_pace(struct supervisor *s) {
     pace_end(&s->pace);
-    s->nice_at_ns = PACE_NEVER;
+    s->nice_at_ns = s->lease_ends_ns = PACE_NEVER;
     set_timer_ns(s->pace_timer_fd, PACE_NEVER);
 }
 
@@ -371,7 +421,9 @@ static void on_timer(struct supervisor *s) {
 static void on_pace(struct supervisor *s) {
     uint64_t expirations;
     if (read(s->pace_timer_fd, &expirations, sizeof expirations) < 0) return;
-    if (!s->killing) keep_pace(s);
+    if (s->killing) return;
+    end_lease(s);
+    keep_pace(s);
 }
 
 static void watch(struct supervisor *s) {

@@ -157,6 +157,10 @@ static bool take_stop_signal(struct spec *spec, char *value) {
     return true;
 }
 
+static bool take_lease(struct spec *spec, char *value) {
+    return parse_seconds(value, &spec->suspension_lease_ms);
+}
+
 static bool take_pass_status(struct spec *spec, char *value) {
     spec->pass_status = strcmp(value, "1") == 0;
     return spec->pass_status || strcmp(value, "0") == 0;
@@ -183,6 +187,8 @@ static const struct {
     {"gid", take_gid, "gid: not a group's number"},
     {"group", take_group, "group: not a group's number, or more than 1024 of them"},
     {"stop_signal", take_stop_signal, "stop_signal: not a signal's number"},
+    {"suspension_lease_seconds", take_lease,
+     "suspension_lease_seconds: not a decimal number of seconds"},
     {"pass_status", take_pass_status, "pass_status: neither 0 nor 1"},
 };
 
@@ -254,6 +260,7 @@ const char *spec_read(int fd, struct spec *spec) {
     spec->cpu_millicpus = UNPACED;
     spec->gid = NO_GROUP;
     spec->stop_signal = SIGTERM;
+    spec->suspension_lease_ms = SUSPENSION_LEASE_MS;
     const char *problem = map_spec(fd, spec);
     if (problem != NULL) return problem;
     return parse(spec, spec->mapping, spec->mapping_bytes);

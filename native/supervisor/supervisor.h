@@ -80,6 +80,7 @@ struct spec {
     size_t group_count;
     int stop_signal;
     int64_t stop_grace_ms;
+    int64_t suspension_lease_ms; /* a suspension that nobody renews for so long is over */
     uint64_t log_cap_bytes;
     bool pass_status; /* end as the program did: whoever started us looks at that alone */
     void *mapping;
@@ -218,6 +219,8 @@ struct tree {
 int tree_open(struct tree *tree, const char *cgroup_kill, const char *freezer);
 /* Asks every descendant, once, by this signal to end, and wakes those that are suspended. */
 void tree_terminate(const struct tree *tree, int stop_signal);
+/* Lets go on what a freezer holds. */
+void tree_thaw(const struct tree *tree);
 /* One attempt to kill whatever is left; `round` counts the attempts. */
 void tree_kill(const struct tree *tree, int round);
 /* Whether the cgroup still holds a process. */
@@ -275,6 +278,8 @@ struct pace {
 };
 
 enum { PACE_NEVER = 0 };
+enum { SUSPENSION_LEASE_MS = 30000 }; /* where the spec states none */
+#define SUSPENDED_FILE "suspended"
 
 /* The program runs: from now on its tree is paced. */
 void pace_begin(struct pace *pace, int64_t cpus);

@@ -414,7 +414,7 @@ int tree_open(struct tree *tree, const char *cgroup_kill, const char *freezer) {
     return tree->kill_fd < 0 ? -1 : 0;
 }
 
-static void thaw(const struct tree *tree) {
+void tree_thaw(const struct tree *tree) {
     if (tree->freezer_dir >= 0) write_at(tree->freezer_dir, "freezer.state", "THAWED");
     if (tree->cgroup_dir >= 0) write_at(tree->cgroup_dir, "cgroup.freeze", "0");
 }
@@ -423,13 +423,13 @@ void tree_terminate(const struct tree *tree, int stop_signal) {
     /* It waits in those that sleep: it is there before they wake. */
     signal_descendants(stop_signal);
     signal_descendants(SIGCONT);
-    thaw(tree);
+    tree_thaw(tree);
 }
 
 void tree_kill(const struct tree *tree, int round) {
     if (tree->kill_fd >= 0) {
         write_all(tree->kill_fd, "1", 1);
-        thaw(tree); /* SIGKILL does not reach what the v1 freezer holds */
+        tree_thaw(tree); /* SIGKILL does not reach what the v1 freezer holds */
     } else if (tree->freezer_dir >= 0) {
         kill_by_freezer(tree->freezer_dir);
     }

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ from wharfinger.core import events as ev
 from wharfinger.engines.local import LocalEngine
 from wharfinger.engines.supervised.records import StartRecord, create_run
 from wharfinger.errors import InvalidInput
+from wharfinger.host.supervisor import LaunchSpec
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.workload import Run, Workload, WorkloadType
 
@@ -143,6 +145,27 @@ def test_what_is_suspended_uses_no_cpu_time_until_it_is_resumed(tmp_path: Path) 
         still = used()
         wait_until(lambda: used() > still, what="it goes on")
         assert (cluster.engine.usage()["k"].processes or 0) >= 1
+
+
+def test_a_suspension_is_a_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = partial(LaunchSpec, suspension_lease_seconds=1.0)
+    monkeypatch.setattr("wharfinger.engines.supervised.machine.LaunchSpec", short)
+    monkeypatch.setattr("wharfinger.engines.supervised.leases.RENEW_SECONDS", 0.2)
+    note = tmp_path / "ticks"
+
+    def stands_still() -> bool:
+        before = note.stat().st_size
+        cluster.take_in(1.5)
+        return note.stat().st_size == before
+
+    with session(tmp_path) as cluster:
+        started(cluster, start(cluster, "k", f"while :; do echo >> {note}; sleep 0.02; done"))
+        wait_until(note.exists, what="it runs")
+        cluster.perform(act.SuspendWorkload("k"))
+        wait_until(stands_still, what="it is suspended, and that is renewed")
+        still = note.stat().st_size
+        wait_until(lambda: note.stat().st_size > still, what="nobody renews it, and it goes on")
+        wait_until(stands_still, what="its engine has come back")
 
 
 def test_a_flood_of_output_keeps_its_tail_within_the_cap(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from tests.support.supervised import Run, Runs, marked_pids, until
 from wharfinger.errors import InvalidInput
 from wharfinger.host.processes import descendants, kill_orphans, measure_tree
+from wharfinger.host.run_control import renew_suspended
 from wharfinger.host.supervisor import request_pace, request_resume, request_suspend
 
 pytestmark = pytest.mark.alone
@@ -122,6 +123,19 @@ def test_a_change_of_its_share_does_not_wake_what_is_suspended(run: Run) -> None
     assert (cpu_seconds(run), states(run)) == (used, "T")
     resume(run)
     until(lambda: cpu_seconds(run) > used, "it goes on")
+
+
+def test_a_suspension_ends_by_itself_unless_it_is_renewed(run: Run) -> None:
+    run.sh(BUSY, suspension_lease_seconds=1.0)
+    run.started()
+    suspend(run)
+    for _ in range(20):
+        wait(0.1)
+        assert renew_suspended(run.run_dir)
+    assert states(run) == "T"
+    until(lambda: "T" not in states(run), "it goes on when nobody renews it")
+    assert not renew_suspended(run.run_dir)
+    suspend(run)
 
 
 def test_what_the_run_directory_says_before_the_start_holds(run: Run) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.supervised import DEADLINE_SECONDS, Run, marked_pids, until
 from wharfinger.host.processes import kill_orphans
+from wharfinger.host.supervisor import request_suspend
 
 # Two forks and a new session: to init, all that is left of the tie is the subreaper.
 DAEMONS = "for i in 1 2 3; do (setsid sh -c 'trap \"\" TERM HUP; {body}' &); done; "
@@ -171,6 +172,19 @@ def test_a_suspended_cgroup_is_thawed_to_end(run: Run, means: Means) -> None:
     knob.write_text("FROZEN" if is_freezer else "1")
     run.stop(60)
     assert run.end().exit_code == 5
+
+
+def test_a_cgroup_is_thawed_when_nobody_renews_its_suspension(run: Run, means: Means) -> None:
+    if means.directory is None:
+        pytest.skip("without a cgroup there is nothing to suspend by")
+    is_freezer = "freezer" in means.fields
+    knob = means.directory / ("freezer.state" if is_freezer else "cgroup.freeze")
+    run.sh("echo up; while :; do sleep 0.01; done", **means.fields, suspension_lease_seconds=0.5)
+    until(lambda: b"up" in run.output())
+    request_suspend(run.run_dir, run.supervisors[-1].pidfd, frozen=True)
+    knob.write_text("FROZEN" if is_freezer else "1")
+    until(lambda: knob.read_text().strip() == ("THAWED" if is_freezer else "0"), "it is thawed")
+    assert not (run.run_dir / "suspended").exists()
 
 
 def test_the_supervisor_stays_out_of_the_cgroup(run: Run, means: Means) -> None:

@@ -14,6 +14,7 @@ from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow,
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.performance import PROXIES, Quantity, as_performance
 from wharfinger.model.profile import Entry, Measurements
+from wharfinger.model.programs import program_of
 from wharfinger.model.workload import Workload
 
 MIN_ENTRIES = 3
@@ -28,32 +29,8 @@ _MAX_APART, _BETWEEN_ERROR = 2.5, 0.05
 MAX_POINTS = 100.0
 LEARNT = "learnt:"
 """Begins the names of these rows."""
-INTERPRETERS = frozenset({"sh", "bash", "dash", "env", "python", "perl", "ruby", "node", "java"})
 
 Matrices = Mapping[Aspect, UtilityMatrix]
-
-
-def program_of(command: Sequence[str]) -> str:
-    """What a command is a run of: its program, or the script that an interpreter is given.
-
-    >>> program_of(["/usr/bin/python3", "-u", "/srv/train.py", "--epochs", "3"])
-    'train.py'
-    >>> program_of(["gzip", "-9", "file"])
-    'gzip'
-    """
-    name = _last(command[0])
-    if name.rstrip("0123456789.") not in INTERPRETERS:
-        return name
-    for word in command[1:]:
-        if word == "-c":
-            return name  # What follows is the program itself, and is left out.
-        if not word.startswith("-") and "=" not in word:
-            return _last(word)
-    return name
-
-
-def _last(path: str) -> str:
-    return path.rstrip("/").rpartition("/")[2]
 
 
 def row_name(command: Sequence[str]) -> str:

@@ -43,6 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seconds DURATION", "run: how long (default: 10s)", read=seconds_above_zero)
     words = "CPUs to work on, e.g. 0,2-3 (default: all that may be used; validate: the first)"
     add("--cpus LIST", words, read=cpu_numbers)
+    words = "run: on the other hardware threads of --cpus; for the units of a core"
+    add("--sibling", words)
     add("--directory DIR", "on whose file system to do I/O (default: the current directory's)")
     size = number(1, 1e15, "a size, such as 64Mi", _bytes)
     words = "of memory or a cache, at 100 (default: what the source finds)"
@@ -68,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _be_peer(arguments)
     refuse(arguments, ["--listen"], "is for ibench peer")
     if arguments.action != "run":
-        refuse(arguments, [*_SHAPES, "--maximum", "--seconds"], "is for ibench run")
+        refuse(arguments, [*_SHAPES, "--maximum", "--seconds", "--sibling"], "is for ibench run")
     if arguments.action != "validate":
         refuse(arguments, _OF_VALIDATE, "is for ibench validate")
     if arguments.action == "list":
@@ -93,7 +95,8 @@ def _be_peer(arguments: argparse.Namespace) -> int:
     """Become the program that answers; it ends with its input."""
     from wharfinger.host.binaries import ibench_path  # noqa: PLC0415
 
-    unread = [*_SHAPES, *_OF_SOURCES, *_OF_VALIDATE, "--maximum", "--cpus", "--directory"]
+    unread = [*_SHAPES, *_OF_SOURCES, *_OF_VALIDATE]
+    unread += ["--maximum", "--cpus", "--sibling", "--directory"]
     refuse(arguments, unread, "is for the sources, not for ibench peer")
     if arguments.sources:
         raise InvalidInput(f"SOURCE: {arguments.sources[0]!r}; ibench peer takes none")
@@ -109,7 +112,7 @@ def _settings(arguments: argparse.Namespace) -> "list[SourceSetting]":
     from wharfinger.ibench.sources import SOURCES, SourceSetting, source_named  # noqa: PLC0415
 
     chosen = [source_named(name) for name in arguments.sources] or SOURCES
-    cpus = arguments.cpus or ()
+    cpus = _siblings(arguments, chosen) if arguments.sibling else arguments.cpus or ()
     # The list says itself where there is no directory.
     directory = Path(arguments.directory or ".").absolute()
     if arguments.action != "list" and arguments.directory is not None:
@@ -119,6 +122,18 @@ def _settings(arguments: argparse.Namespace) -> "list[SourceSetting]":
         raise InvalidInput(f"--maximum: {name} has no maximum to measure; leave it out")
     given = {name: getattr(arguments, name) for name in _names_given(arguments, chosen)}
     return [SourceSetting(source, cpus, directory, **given) for source in chosen]
+
+
+def _siblings(arguments: argparse.Namespace, chosen: "Sequence[Source]") -> tuple[int, ...]:
+    from wharfinger.host.topology import siblings_of  # noqa: PLC0415
+    from wharfinger.ibench.sources import SIBLING_SOURCES  # noqa: PLC0415
+
+    if chosen[0].resource not in SIBLING_SOURCES:
+        names = ", ".join(sorted(SIBLING_SOURCES))
+        raise InvalidInput(f"--sibling: {chosen[0].name} has no use for it; it is for {names}")
+    if arguments.cpus is None:
+        raise InvalidInput("--sibling: of which CPUs? name them with --cpus")
+    return siblings_of(arguments.cpus, os.sched_getaffinity(0))
 
 
 def _names_given(arguments: argparse.Namespace, chosen: "Sequence[Source]") -> list[str]:

@@ -14,6 +14,7 @@ from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
     from wharfinger.profiler.pairing import Mapped, Scores
+    from wharfinger.profiler.unlike_cores import ProfiledOnKinds
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,8 +24,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
     words = "the CPUs to share, e.g. 0-3; each takes two programs at most"
     add("--cpus LIST", words, read=cpu_numbers)
-    words = "how many servers to share instead (default: half as many as there are programs)"
-    add("--servers N", words, read=whole(1, 10_000))
+    words = (
+        "how many servers to share instead (default: half as many as there are programs); or "
+        "KIND=N,... of several kinds of cores, with a profile of each program on each kind"
+    )
+    add("--servers N", words, read=_servers)
     words = "output format (default: table)"
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help=words)
 
@@ -33,6 +37,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Find the best pairs; status 3 where one causes more than its neighbor tolerates."""
     from wharfinger.profiler.pairing import common_sources, share  # noqa: PLC0415
 
+    if isinstance(arguments.servers, dict):
+        return _run_kinds(arguments)
     programs = [_scores(path) for path in arguments.profiles]
     if len(programs) < 2:
         raise InvalidInput(f"{arguments.profiles[0]}: one profile makes no pair; give two or more")
@@ -41,6 +47,84 @@ def run(arguments: argparse.Namespace) -> int:
     document = _document(mapped, programs, places, common_sources(programs))
     show(document, arguments.output, lambda: _text(document))
     return NOT_AS_EXPECTED if mapped.refusals else OK
+
+
+def _servers(text: str) -> int | dict[str, int]:
+    count = whole(1, 10_000)
+    if "=" not in text:
+        return int(count(text))
+    kinds: dict[str, int] = {}
+    for word in text.split(","):
+        kind, _, number = word.partition("=")
+        if not kind or kind in kinds:
+            raise argparse.ArgumentTypeError(f"{word!r}: write each kind once, as big=2,little=2")
+        kinds[kind] = int(count(number))
+    return kinds
+
+
+def _run_kinds(arguments: argparse.Namespace) -> int:
+    from wharfinger.profiler.unlike_cores import share_kinds  # noqa: PLC0415
+
+    if arguments.cpus is not None:
+        raise InvalidInput("--cpus and --servers are given; give one")
+    programs = _on_kinds(arguments.profiles, arguments.servers)
+    mapped = share_kinds(programs, arguments.servers)
+    numbers = dict.fromkeys(arguments.servers, 0)
+    rows = []
+    for group in mapped.groups:
+        numbers[group.kind] += 1
+        pair = group.pair
+        who = dict.fromkeys((pair.first, pair.second))
+        rows.append(
+            {
+                "name": f"{group.kind}-{numbers[group.kind]}",
+                "programs": [programs[place].name for place in who],
+                "distance": pair.distance,
+                "loss": sum(programs[place].loss(group.kind) for place in who),
+                "refused": [f"{programs[place].name}: {name}" for place, name in pair.refusals],
+            }
+        )
+    document: Record = {
+        "servers": rows,
+        "distance": mapped.distance,
+        "loss": mapped.loss,
+        "bound": mapped.bound,
+        "exact": mapped.exact,
+        "refused": mapped.refusals,
+    }
+    show(document, arguments.output, lambda: _kinds_text(document))
+    return NOT_AS_EXPECTED if mapped.refusals else OK
+
+
+def _on_kinds(paths: list[str], kinds: dict[str, int]) -> "list[ProfiledOnKinds]":
+    """By name; a program is measured against the kind where it performs best."""
+    from wharfinger.profiler.unlike_cores import ProfiledOnKinds  # noqa: PLC0415
+
+    told: dict[str, dict[str, tuple[Scores, float]]] = {}
+    for path in paths:
+        profile, scores = read_json(path, path), _scores(path)
+        try:
+            kind, baseline = str(profile["platform"]), profile["baseline"]
+            value = float(baseline["value"])
+            performance = 1 / value if baseline["quantity"] == "latency_seconds" else value
+        except (KeyError, TypeError, ValueError, ZeroDivisionError):
+            mend = "give what `wharfinger profile -o json` wrote"
+            raise InvalidInput(f"{path}: it tells no platform or performance; {mend}") from None
+        if kind in kinds:
+            told.setdefault(scores.name, {})[kind] = (scores, performance)
+    programs = []
+    for name, on in told.items():
+        best = max(performance for _, performance in on.values())
+        relative = {kind: performance / best for kind, (_, performance) in on.items()}
+        programs.append(
+            ProfiledOnKinds(name, {k: scores for k, (scores, _) in on.items()}, relative)
+        )
+    if len(programs) < 2:
+        there_are = ", ".join(kinds)
+        raise InvalidInput(
+            f"{len(programs)} programs have profiles on {there_are}; give two or more"
+        )
+    return programs
 
 
 def _places(arguments: argparse.Namespace, programs: int) -> list[str]:
@@ -94,6 +178,22 @@ def _document(
     }
 
 
+def _kinds_text(document: Record) -> str:
+    columns = [*_COLUMNS[:3], column("LOSS", "loss", fmt.significant), _COLUMNS[3]]
+    total = fmt.significant(document["distance"] + document["loss"])
+    proof = "the least that there is"
+    if not document["exact"]:
+        proof = f"no mapping has less than {fmt.significant(document['bound'])}"
+    lines = [
+        table(document["servers"], columns),
+        f"{total} points of distance and lost performance, {proof}",
+    ]
+    if document["refused"]:
+        lines.append(_TOO_MUCH)
+    return "\n".join(lines)
+
+
+_TOO_MUCH = "! some cause more than their neighbor tolerates: give more servers"
 _COLUMNS = [
     column("SERVER", "name"),
     column("PROGRAMS"),
@@ -112,5 +212,5 @@ def _text(document: Record) -> str:
         f"distance {fmt.significant(document['distance'])} points, {proof}; by {sources}",
     ]
     if document["refused"]:
-        lines.append("! some cause more than their neighbor tolerates: give more servers")
+        lines.append(_TOO_MUCH)
     return "\n".join(lines)

@@ -5,25 +5,29 @@ import json
 import os
 import shlex
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli.main import OK, CommandParser
-from wharfinger.cli.options import add_option, refuse
+from wharfinger.cli.options import add_option, add_state, refuse, state_path
 from wharfinger.cli.output import Record, column, show, table
 from wharfinger.cli.progress import Progress, ended_in_order
 from wharfinger.cli.readers import cpu_numbers, number, seconds_above_zero, share, whole
-from wharfinger.errors import InvalidInput
+from wharfinger.errors import InvalidInput, Unavailable
 
 # Not imported at run time: help needs none of it.
 if TYPE_CHECKING:
-    from wharfinger.ibench.sources import Source
+    from wharfinger.ibench.sources import Source, SourceSetting
     from wharfinger.model.workload import Workload
+    from wharfinger.profiler.attaching import AttachedWorkload
     from wharfinger.profiler.program import RunningProcess
+    from wharfinger.profiler.session import Settings
 
 OUTPUTS = ("table", "json", "csv")
+CAUSED = ("probe", "published")
 _MEASURES = (
     ("--measure-regex", "progress.regex"),
     ("--measure-file", "progress.file"),
@@ -49,11 +53,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--time-limit DURATION", "measure no longer", "2m", seconds_above_zero)
     words = "CPUs of the program and of the sources (default: all that may be used)"
     add("--cpus LIST", words, read=cpu_numbers)
+    words = "measure integer, floating-point and vector from the sibling threads, too"
+    add("--sibling", words)
     words = "on whose file system to do I/O (default: the current directory's)"
     add("--directory DIR", words)
     words = "a process that runs already, instead of COMMAND; sources press on its CPUs"
     add("--pid N", words, read=whole(1, 2**22))
+    words = "a workload that the manager on this machine runs, measured as its manifest says"
+    add("--attach NAME", words)
+    add_state(parser)
     add("--name NAME", "in the profile (default: the program's)")
+    words = "the kind of these CPUs, for pair (default: from the CPU's model)"
+    add("--platform NAME", words)
     add("--measure FILE", "how it is measured: a file with a manifest's measure section")
     words = "performance in its lines; the first group is a number, or groups have names"
     add("--measure-regex REGEX", words)
@@ -67,6 +78,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--measure-load COMMAND", words)
     words = "counter (work done so far), gauge, or histogram (of --measure-metric)"
     add("--measure-kind KIND", words)
+    words = "how caused interference is told: by a probe, or as published (100 - tolerated)"
+    parser.add_argument("--caused", choices=CAUSED, default=CAUSED[0], help=words)
+    words = "an earlier profile on these CPUs, whose calibration of the probes is used again"
+    add("--calibration PROFILE.json", words)
+    words = "estimate what was not measured from the known programs"
+    add("--complete", words)
     add("--compare BEFORE.json", "also say what changed since that profile")
     add("--png FILE", "draw bars and curves; needs matplotlib")
     words = "output format (default: table)"
@@ -77,18 +94,21 @@ def run(arguments: argparse.Namespace) -> int:
     """Measure, and print the profile."""
     from wharfinger.profiler.choosing import choose  # noqa: PLC0415
     from wharfinger.profiler.report import csv_of  # noqa: PLC0415
-    from wharfinger.profiler.rounds import check_seconds  # noqa: PLC0415
+    from wharfinger.profiling.rounds import check_seconds  # noqa: PLC0415
 
-    if bool(arguments.words) == (arguments.pid is not None):
-        what = "both are given" if arguments.words else "neither is given"
-        raise InvalidInput(f"COMMAND or --pid: {what}; name a program after --, or a process")
+    ways = (bool(arguments.words), arguments.pid is not None, arguments.attach is not None)
+    if sum(ways) != 1:
+        what = "several are given" if any(ways) else "neither is given"
+        mend = "name a program after --, a process or a workload"
+        raise InvalidInput(f"COMMAND, --pid or --attach: {what}; {mend}")
     sources = choose(arguments.sources)
     if not arguments.tolerance < 1:
         raise InvalidInput(f"--tolerance: {arguments.tolerance:g}; give a share below 1, as 5%")
     check_seconds(arguments.time_limit, len(sources))
-    workload = _workload(arguments)
+    attached = _attached(arguments)
+    workload = _workload(arguments, attached)
     with ended_in_order():
-        document = _measured(arguments, sources, workload)
+        document = _measured(arguments, sources, workload, attached)
     if arguments.png:
         _draw(document, arguments.png)
     if arguments.output == "csv":
@@ -98,10 +118,30 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _workload(arguments: argparse.Namespace) -> "Workload":
+def _attached(arguments: argparse.Namespace) -> "AttachedWorkload | None":
+    """The workload that is meant; as with ``--pid`` from here on."""
+    if arguments.attach is None:
+        return None
+    from wharfinger.cli.client import Client  # noqa: PLC0415
+    from wharfinger.profiler.attaching import attached  # noqa: PLC0415
+    from wharfinger.runtime.state_directory import StateDirectory  # noqa: PLC0415
+
+    options = [option for option, _ in _MEASURES]
+    refuse(arguments, [*options, "--measure-kind", "--measure"], "is what its manifest says")
+    state = state_path(arguments)
+    found = attached(Client(state).get("workloads", arguments.attach), StateDirectory(state).runs)
+    arguments.pid = found.pid
+    arguments.name = arguments.name or found.name
+    return found
+
+
+def _workload(arguments: argparse.Namespace, attached: "AttachedWorkload | None") -> "Workload":
     from wharfinger.profiler.measuring import read_measure, workload_of  # noqa: PLC0415
     from wharfinger.profiler.program import check_command  # noqa: PLC0415
 
+    if attached is not None:
+        source = f"the manifest of {attached.name}"
+        return workload_of(["process"], attached.measure, attached.beside, source)
     if arguments.pid is None:
         check_command(arguments.words)
     given = {option: _value(arguments, option) for option, _ in _MEASURES}
@@ -164,13 +204,20 @@ def _cpus(arguments: argparse.Namespace) -> tuple[int, ...]:
 
 
 def _measured(
-    arguments: argparse.Namespace, sources: "tuple[Source, ...]", workload: "Workload"
+    arguments: argparse.Namespace,
+    sources: "tuple[Source, ...]",
+    workload: "Workload",
+    attached: "AttachedWorkload | None",
 ) -> Record:
     from wharfinger.ibench.sources import SourceSetting  # noqa: PLC0415
-    from wharfinger.profiler import rounds  # noqa: PLC0415
     from wharfinger.profiler.program import RunningProcess  # noqa: PLC0415
     from wharfinger.profiler.report import document_of  # noqa: PLC0415
-    from wharfinger.profiler.session import REPORT_SECONDS, CommandSession  # noqa: PLC0415
+    from wharfinger.profiler.session import (  # noqa: PLC0415
+        REPORT_SECONDS,
+        CommandSession,
+        settings_here,
+    )
+    from wharfinger.profiling import rounds  # noqa: PLC0415
 
     process: RunningProcess | None = None
     if arguments.pid is not None:
@@ -182,39 +229,107 @@ def _measured(
     directory = Path(arguments.directory or ".").absolute()
     if not directory.is_dir():
         raise InvalidInput(f"--directory: {arguments.directory!r} is no directory; name one")
-    before = _before(arguments, cpus)
+    before, calibrations = _before(arguments, cpus), _calibrations(arguments, cpus)
     base = SourceSetting(sources[0], cpus, directory, report_seconds=REPORT_SECONDS)
+    beside = _sibling_settings(arguments, sources, base)
     began = time.monotonic()
     with Progress() as progress:
-        settings, silent = rounds.settings_here(sources, base, progress.tell)
-        session = CommandSession(arguments.words, workload, settings, cpus=cpus, process=process)
-        session.tell = progress.tell
-        chosen = [source for source in sources if source.resource in settings]
+        settings, silent = settings_here(sources, base, progress.tell)
+        if not settings:
+            told = "; ".join(f"{what.partition('/')[2]}: {why}" for what, why in silent.items())
+            raise Unavailable(f"no source has a signal here: {told}")
         # What maxima take is part of the time, but for what is needed to measure anything.
         left = arguments.time_limit - (time.monotonic() - began)
-        profiler = rounds.Profiler(
-            session,
-            chosen,
-            tolerance=arguments.tolerance,
-            seconds=max(left, rounds.least_seconds(len(chosen))),
-            cpus=len(cpus),
-            tell=progress.tell,
-        )
-        try:
-            profile = profiler.profile()
-        finally:
-            session.close()
+
+        def profiled(used: "Settings", known: "rounds.Calibrations | None") -> Any:
+            seconds = left * len(used) / (len(settings) + len(beside))
+            again = process if used is settings else _process_again(process)
+            session = CommandSession(
+                arguments.words,
+                workload,
+                used,
+                cpus=cpus,
+                process=again,
+                run_dirs=(str(attached.run_dir), str(attached.load_runs)) if attached else ("", ""),
+            )
+            session.tell = progress.tell
+            try:
+                return rounds.Profiler(
+                    session,
+                    [source for source in sources if source.resource in used],
+                    tolerance=arguments.tolerance,
+                    seconds=max(seconds, rounds.least_seconds(len(used))),
+                    cpus=len(cpus),
+                    tell=progress.tell,
+                    calibrations=known,
+                    calibrates=process is None,
+                    caused_as_published=arguments.caused == "published",
+                ).profile()
+            finally:
+                session.close()
+
+        profile = profiled(settings, calibrations)
+        from_siblings = profiled(beside, None) if beside else None
     profile.sources = sources
     profile.silent |= silent
-    document = document_of(profile, _about(arguments, cpus, process))
+    document = document_of(profile, _about(arguments, cpus, process), from_siblings)
+    if arguments.complete:
+        from wharfinger.profiler.completing import complete  # noqa: PLC0415
+
+        complete(document)
     if before is not None:
         document["compared"] = _changes(before, document)
     return document
 
 
+def _process_again(process: "RunningProcess | None") -> "RunningProcess | None":
+    from wharfinger.profiler.program import RunningProcess  # noqa: PLC0415
+
+    return None if process is None else RunningProcess(process.number)
+
+
+def _sibling_settings(
+    arguments: argparse.Namespace, sources: "tuple[Source, ...]", base: "SourceSetting"
+) -> "Settings":
+    """Of the sources that press on a core's units, on the other threads of the program's cores."""
+    from wharfinger.host.topology import siblings_of  # noqa: PLC0415
+    from wharfinger.ibench.sources import SIBLING_SOURCES  # noqa: PLC0415
+
+    if not arguments.sibling:
+        return {}
+    chosen = [source for source in sources if source.resource in SIBLING_SOURCES]
+    if not chosen:
+        names = ", ".join(sorted(SIBLING_SOURCES))
+        raise InvalidInput(f"--sibling: none of --sources has a use for it; it is for {names}")
+    cpus = siblings_of(base.cpus, os.sched_getaffinity(0))
+    return {source.resource: replace(base, source=source, cpus=cpus) for source in chosen}
+
+
+def _calibrations(arguments: argparse.Namespace, cpus: tuple[int, ...]) -> Any:
+    if arguments.calibration is None:
+        return None
+    from wharfinger.host.topology import cpu_model  # noqa: PLC0415
+    from wharfinger.profiler.report import calibrations_of  # noqa: PLC0415
+
+    place = f"--calibration: {arguments.calibration}"
+    profile = read_json(arguments.calibration, place)
+    try:
+        was, calibrations = (profile["cpu_model"], profile["cpus"]), calibrations_of(profile)
+    except (KeyError, TypeError, ValueError):
+        mend = "give what `wharfinger profile -o json` wrote"
+        raise InvalidInput(f"{place}: it is no profile with a calibration; {mend}") from None
+    if was != (cpu_model(), list(cpus)):
+        mend = "give a profile that was made on the same CPUs"
+        raise InvalidInput(f"{place}: made on CPUs {was[1]} of {was[0] or 'a model'}; {mend}")
+    return calibrations
+
+
 def _about(
     arguments: argparse.Namespace, cpus: tuple[int, ...], process: "RunningProcess | None"
 ) -> Record:
+    from wharfinger.host.topology import cpu_model, slug  # noqa: PLC0415
+
+    model = cpu_model()
     name = arguments.name
     if name is None and process is not None:
         name = Path(f"/proc/{arguments.pid}/comm").read_text().strip()
@@ -223,6 +338,8 @@ def _about(
         "command": arguments.words or None,
         "pid": None if process is None else int(arguments.pid),
         "cpus": list(cpus),
+        "cpu_model": model,
+        "platform": arguments.platform or slug(model) or os.uname().machine,
     }
 
 
@@ -259,7 +376,7 @@ def _changes(before: Any, after: Record) -> list[Record]:
 
 
 def _draw(document: Record, path: str) -> None:
-    from wharfinger.profiler.picture import draw  # noqa: PLC0415
+    from wharfinger.experiments.profile_picture import draw  # noqa: PLC0415
 
     draw(document, Path(path))
 
@@ -273,6 +390,30 @@ def _score_text(score: Record | None) -> str:
     if score["at_least"]:
         return f">= {score['value']:.0f}"
     return f"{score['value']:.0f} ({score['low']:.0f} to {score['high']:.0f})"
+
+
+def _tolerated_text(row: Record) -> str:
+    return _marked(row, "tolerated", _score_text(row["tolerated"]))
+
+
+def _marked(row: Record, kind: str, text: str) -> str:
+    return f"{text} estimated" if kind in row["estimated"] else text
+
+
+def _caused_text(row: Record) -> str:
+    by, text = row["caused_by"], _marked(row, "caused", _score_text(row["caused"]))
+    return f"{text} {by}" if by not in (None, "probe") else text
+
+
+def _beyond_text(row: Record) -> str:
+    """What is lost of performance per CPU second, and caused beyond CPU time; else nothing."""
+    beyond = row["beyond_cpu"] or {"loss": None, "caused": None}
+    loss, told = beyond["loss"], []
+    if loss is not None and loss["low"] > 0:
+        told.append(f"-{loss['value']:.0%} at {loss['intensity']:.0f}")
+    if beyond["caused"] is not None:
+        told.append(f"causes {_score_text(beyond['caused'])}")
+    return ", ".join(told) or fmt.NONE
 
 
 def _lowest(row: Record) -> str:
@@ -289,11 +430,24 @@ def _why(row: Record) -> str:
 _COLUMNS = [
     column("SOURCE", "name"),
     column("VERDICT"),
-    column("TOLERATED", form=_score_text),
-    column("CAUSED", form=_score_text),
+    ("TOLERATED", _tolerated_text),
+    ("CAUSED", _caused_text),
     ("KEEPS", _lowest),
+    ("BEYOND-CPU", _beyond_text),
     ("WHY NOT", _why),
 ]
+
+
+def _sibling_text(row: Record) -> str:
+    told = row["sibling"]
+    if told is None:
+        return fmt.NONE
+    return f"{_score_text(told['tolerated'])}, causes {_score_text(told['caused'])}"
+
+
+def _columns(document: Record) -> list[Any]:
+    there = any(row["sibling"] for row in document["sources"])
+    return [*_COLUMNS[:-1], *([("ON THE SIBLING", _sibling_text)] if there else []), _COLUMNS[-1]]
 
 
 def _change_text(row: Record) -> str:
@@ -328,7 +482,7 @@ def _text(document: Record) -> str:
         f"{document['name']}: measured by {document['measured_by']}",
         head,
         "",
-        table(document["sources"], _COLUMNS),
+        table(document["sources"], _columns(document)),
         "",
         *document["sentences"],
     ]

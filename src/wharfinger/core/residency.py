@@ -16,11 +16,12 @@ from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Placement
 from wharfinger.model.performance import STALE_SECONDS
 from wharfinger.model.platform import Platform, Server
-from wharfinger.model.profile import Estimate
+from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.requirements import are_met
 from wharfinger.model.view import Occupant
 from wharfinger.model.workload import Workload
 
+_UNCLASSIFIED = Classification("", "")
 _DEPARTED = Platform("departed", "", "", 0, 0)
 """Of servers that have left while something still holds resources on them."""
 
@@ -243,7 +244,8 @@ class Residency:
         if self.contention is None:
             return False
         reported = self._state.servers.get(server)
-        seen = (resident(record, server) for record in residents)
+        of_all = self.contention.of_unclassified
+        seen = (resident(record, server, unclassified=of_all) for record in residents)
         counted = [each for each in seen if each is not None]
         self.columns.touch(server)
         platform = reported.platform.name if reported else None
@@ -320,19 +322,21 @@ def is_stoppable(record: WorkloadRecord) -> bool:
     return (record.phase, Trigger.MIGRATE) in NEXT and not (record.revoking or record.offer)
 
 
-def resident(record: WorkloadRecord, server: str) -> Resident | None:
+def resident(record: WorkloadRecord, server: str, *, unclassified: bool = False) -> Resident | None:
     """As contention models see it on a server; ``None`` = suspended or not classified."""
-    if record.classification is None or record.phase is Phase.SUSPENDED:
+    made = record.classification or (_UNCLASSIFIED if unclassified else None)
+    if made is None or record.phase is Phase.SUSPENDED:
         return None
     stated = record.workload
     return Resident(
         record.name,
         record.uid,
-        record.classification,
+        made,
         stated.best_effort,
         1.0 if stated.target is None else stated.tolerance,
         record.predicted,
         _share(record, server),
+        stated,
     )
 
 

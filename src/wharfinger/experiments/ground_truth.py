@@ -37,10 +37,11 @@ Panels = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StudyFindings:
-    """Measurements of one population, or of given tables: numbers, and panels by picture."""
+    """Measurements of one population, or of given tables: numbers, panels by picture, notes."""
 
     numbers: Mapping[str, float]
     drawn: Mapping[str, Panels] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
 
 
 def together(parts: Sequence[StudyFindings]) -> StudyFindings:
@@ -51,7 +52,7 @@ def together(parts: Sequence[StudyFindings]) -> StudyFindings:
         numbers |= part.numbers
         for picture, panels in part.drawn.items():
             drawn[picture] = {**drawn.get(picture, {}), **panels}
-    return StudyFindings(numbers, drawn)
+    return StudyFindings(numbers, drawn, tuple(words for part in parts for words in part.said))
 
 
 def of_first(panels: Sequence[Panels]) -> Panels:
@@ -108,6 +109,8 @@ class GroundTruthStudy:
         tables: Reads CSV files, and returns a function that measures them with a seed.
         parts: ``measure`` takes one of them as ``part``, and measures that of a population; each is
             a piece of work of its own. Empty = a population is one.
+        machine: It measures real programs on this machine, one after the other, with what a seed
+            draws: ``measure`` takes a scale in place of a regime.
     """
 
     name: str
@@ -123,10 +126,13 @@ class GroundTruthStudy:
     repeats: int = 7
     scale: float | None = None
     parts: tuple[str, ...] = ()
+    machine: bool = False
 
     @property
     def takes(self) -> frozenset[str]:
         """The options that apply."""
+        if self.machine:
+            return frozenset({"scale"})
         some = {"tables": self.tables, "scale": self.scale, "workloads": self.scale}
         return frozenset({"regime"} | {name for name, on in some.items() if on is not None})
 
@@ -139,13 +145,13 @@ class GroundTruthStudy:
     def run(self, context: Context) -> ExperimentResult:
         """Measure each population, and the given tables."""
         arguments = context.arguments
-        regime = find_regime(arguments.regime or DEFAULT)
+        regime = () if self.machine else (f"Regime {arguments.regime or DEFAULT}.",)
         parts = self.parts or ("",)
         found = parallel.each(
-            partial(_measure, partial(self.measure, regime, **self._size(arguments))),
+            partial(_measure, self._of(arguments)),
             [(seed, part) for seed in arguments.seeds for part in parts],
             lambda piece: " ".join(filter(None, ("population", str(piece[0]), piece[1]))),
-            context.processes,
+            1 if self.machine else context.processes,
             context.progress,
         )
         populations = [
@@ -156,10 +162,17 @@ class GroundTruthStudy:
             self.name,
             arguments.seeds,
             (*self._rows(populations, self.published), *self._rows(measured, {})),
-            (f"Regime {regime.name}.", *self.notes, *self.remarks(populations[0])),
+            (*regime, *self.notes, *self.remarks(populations[0]), *populations[0].said),
             pictures={
                 each.name: partial(_draw, each, populations, measured) for each in self.pictures
             },
+        )
+
+    def _of(self, arguments: Arguments) -> Callable[..., StudyFindings]:
+        if self.machine:
+            return partial(self.measure, arguments.scale or 1.0)
+        return partial(
+            self.measure, find_regime(arguments.regime or DEFAULT), **self._size(arguments)
         )
 
     def _size(self, arguments: Arguments) -> dict[str, float | int | None]:

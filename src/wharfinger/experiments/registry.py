@@ -9,6 +9,9 @@ from wharfinger.experiments.arq_figures import ARQ_FIGURE3, ARQ_FIGURE5, ARQ_FIG
 from wharfinger.experiments.arq_tables import ARQ_TABLE62, ARQ_TABLE63
 from wharfinger.experiments.ground_truth import GroundTruthStudy
 from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
+from wharfinger.experiments.ibench_figure57 import IBENCH_FIGURE57
+from wharfinger.experiments.ibench_figure58 import IBENCH_FIGURE58
+from wharfinger.experiments.ibench_profiler import IBENCH_PROFILER
 from wharfinger.experiments.paragon_accounting import PARAGON_ACCOUNTING
 from wharfinger.experiments.paragon_decisions import PARAGON_FIGURE9, PARAGON_FIGURE14
 from wharfinger.experiments.paragon_figure5 import PARAGON_FIGURE5
@@ -29,6 +32,7 @@ from wharfinger.experiments.paragon_table3 import PARAGON_TABLE3
 from wharfinger.experiments.paragon_table4 import PARAGON_TABLE4
 from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
+from wharfinger.experiments.pythia_figure16 import PYTHIA_FIGURE16
 from wharfinger.experiments.pythia_prediction import (
     PYTHIA_FIGURE9,
     PYTHIA_FIGURE10,
@@ -70,7 +74,11 @@ _ALL: tuple[Experiment, ...] = (
     PYTHIA_FIGURE9,
     PYTHIA_FIGURE10,
     PYTHIA_UNSEEN,
+    PYTHIA_FIGURE16,
     IBENCH_FIGURE54,
+    IBENCH_FIGURE57,
+    IBENCH_FIGURE58,
+    IBENCH_PROFILER,
     PHYSICS_MATRICES,
     MEASURED_GAVEL,
     MEASURED_TABLES,

@@ -6,6 +6,7 @@ optionally ``platform``, ``class`` (of load or input) and ``error`` (standard er
 the value). A line with one neighbor is a single.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Iterable
@@ -140,6 +141,15 @@ def save_model(model: InterferenceModel, path: Path | str) -> None:
     """Write a file; concurrent readers see the old one or the new one."""
     document = json.dumps(model.as_json(), allow_nan=False, separators=(",", ":"))
     write_whole(Path(path), f"{document}\n".encode())
+
+
+def digest_of(path: Path | str) -> str:
+    """Of the file, by which a log tells which model decided; raises ``InvalidInput``."""
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+    except OSError as error:
+        mend = "name a file that `wharfinger contention fit --out` wrote"
+        raise InvalidInput(f"{path}: {error.strerror}; {mend}") from None
 
 
 def load_model(path: Path | str) -> InterferenceModel:

@@ -9,6 +9,8 @@ from wharfinger.host.run_dir import open_run_dir, replace_synced
 
 _MIN_MILLICPUS = 10  # the kernel's smallest quota; less is rounded up
 _MAX_MILLICPUS = 8_192_000
+RENEW_SECONDS = 10.0
+"""Between two renewals of a suspension; a third of its lease."""
 
 
 def write_stop(run_dir: Path, grace_seconds: float) -> None:
@@ -29,13 +31,29 @@ def write_pace(run_dir: Path, cpu_millicpus: int | None) -> None:
     _put(run_dir, "pace", encode_pace(cpu_millicpus) + "\n")
 
 
-def write_suspended(run_dir: Path, *, suspended: bool) -> None:
-    """Say whether it is suspended from its supervisor's next SIGUSR1 on; raises ``OutOfSpace``."""
+def write_suspended(run_dir: Path, *, suspended: bool, frozen: bool = False) -> None:
+    """Say whether it is suspended from its supervisor's next SIGUSR1 on; raises ``OutOfSpace``.
+
+    If ``frozen``, whoever writes it freezes it, and the supervisor only ends that.
+    """
     if suspended:
-        _put(run_dir, "suspended", "")
+        _put(run_dir, "suspended", "frozen\n" if frozen else "")
         return
     with open_run_dir(run_dir) as directory, contextlib.suppress(FileNotFoundError):
         os.unlink("suspended", dir_fd=directory)
+
+
+def renew_suspended(run_dir: Path) -> bool:
+    """Let a suspension go on for its lease; false = it has ended.
+
+    Raises ``NotFound`` without its run directory.
+    """
+    with open_run_dir(run_dir) as directory:
+        try:
+            os.utime("suspended", dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+    return True
 
 
 def _put(run_dir: Path, name: str, text: str) -> None:

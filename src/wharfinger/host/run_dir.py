@@ -4,7 +4,7 @@
     started             the main process, once exec has succeeded
     exit                how it ended
     stop                the grace of a requested stop
-    pace, suspended     the share of CPU time that it keeps without cgroups; stopped
+    pace, suspended     the share of CPU time that it keeps without cgroups; stopped, and by whom
     output.<offset>     output, named by the offset of its first byte
     times.<offset>      when it was written
 

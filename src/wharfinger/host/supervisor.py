@@ -65,6 +65,7 @@ class LaunchSpec:
         stop_signal: What asks its processes to stop.
         pass_status: The supervisor ends as the program did, for a batch scheduler's accounts;
             else by ``SupervisorStatus``.
+        suspension_lease_seconds: After so long without a renewal a suspension ends by itself.
     """
 
     command: tuple[str, ...]
@@ -82,6 +83,7 @@ class LaunchSpec:
     account: UserAccount | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     pass_status: bool = False
+    suspension_lease_seconds: float = 30.0
 
     def encode(self) -> bytes:
         """The format that ``native/supervisor/spec.c`` reads; else ``InvalidInput``."""
@@ -116,6 +118,7 @@ class LaunchSpec:
         yield "stop_signal", int(self.stop_signal)
         if self.pass_status:
             yield "pass_status", 1
+        yield "suspension_lease_seconds", decimal_seconds(self.suspension_lease_seconds)
         yield "end", ""
 
 
@@ -260,9 +263,13 @@ def request_pace(run_dir: Path, pidfd: int, cpu_millicpus: int | None) -> None:
     send_signal(pidfd, signal.SIGUSR1)
 
 
-def request_suspend(run_dir: Path, pidfd: int) -> None:
-    """Suspend a run until :func:`request_resume` or a stop; ``OutOfSpace``: it keeps running."""
-    write_suspended(run_dir, suspended=True)
+def request_suspend(run_dir: Path, pidfd: int, *, frozen: bool = False) -> None:
+    """Suspend a run until :func:`request_resume`, a stop, or the end of its lease.
+
+    ``run_control.renew_suspended`` renews that. With ``frozen`` the caller freezes it, and the
+    supervisor thaws it at the lease's end. ``OutOfSpace``: it keeps running.
+    """
+    write_suspended(run_dir, suspended=True, frozen=frozen)
     send_signal(pidfd, signal.SIGUSR1)
 
 

@@ -115,10 +115,15 @@ def read_machine(sysfs: Path, procfs: Path, allowed: Collection[int], limits: Ow
         node_bytes={node: sizes[node] for node in sorted(used)},
         memory_bytes=max(0, memory_bytes),
         quota_millicpus=limits.cpu_millicpus,
-        cpu_model=_field(procfs / "cpuinfo", r"^model name\s*:\s*(.+)$"),
+        cpu_model=cpu_model(procfs),
         architecture=os.uname().machine,
         present=frozenset(allowed) | parse_cpus(read_text(devices / "cpu" / "online") or ""),
     )
+
+
+def cpu_model(procfs: Path = Path("/proc")) -> str:
+    """The processor's name; empty = unknown."""
+    return _field(procfs / "cpuinfo", r"^model name\s*:\s*(.+)$")
 
 
 def parse_cpus(text: str) -> frozenset[int]:
@@ -143,14 +148,41 @@ def _node_cpus(folder: Path) -> dict[int, frozenset[int]]:
     return nodes or {0: frozenset()}  # a kernel without NUMA
 
 
-def _read_cpu(folder: Path, number: int, nodes: dict[int, frozenset[int]]) -> Cpu:
+def siblings_of(
+    cpus: Iterable[int], allowed: Collection[int], sysfs: Path = Path("/sys")
+) -> tuple[int, ...]:
+    """The other hardware threads of these CPUs' cores; raises ``InvalidInput`` without any."""
+    found: set[int] = set()
+    own = set(cpus)
+    for number in sorted(own):
+        threads = _threads_of(sysfs / "devices" / "system" / "cpu", number)
+        others = threads - own
+        place = f"--sibling: CPU {number}"
+        if threads <= {number}:
+            mend = "leave it out on a machine without SMT"
+            raise InvalidInput(f"{place} has its core alone; {mend}")
+        if not others:
+            mend = "name one CPU of each core with --cpus"
+            raise InvalidInput(f"{place}: all hardware threads of its core are named; {mend}")
+        if not others <= set(allowed):
+            raise InvalidInput(f"{place}: its sibling {format_cpus(others)} may not be used here")
+        found |= others
+    return tuple(sorted(found))
+
+
+def _threads_of(folder: Path, number: int) -> frozenset[int]:
     topology = folder / f"cpu{number}" / "topology"
     siblings = (read_text(topology / f"{name}_list") for name in ("core_cpus", "thread_siblings"))
+    return parse_cpus(next(filter(None, siblings), ""))
+
+
+def _read_cpu(folder: Path, number: int, nodes: dict[int, frozenset[int]]) -> Cpu:
+    topology = folder / f"cpu{number}" / "topology"
     return Cpu(
         node=next((node for node, cpus in nodes.items() if number in cpus), min(nodes)),
         package=read_int(topology / "physical_package_id") or 0,
         cache=min(_cache_sharers(folder / f"cpu{number}" / "cache"), default=0),
-        core=min(parse_cpus(next(filter(None, siblings), "")), default=number),
+        core=min(_threads_of(folder, number), default=number),
         number=number,
     )
 
@@ -318,7 +350,7 @@ def _platforms(
 
     NUMA nodes of one size differ by what the kernel took of each at boot: about as much is equal.
     """
-    model = _slug(machine.cpu_model) or machine.architecture.replace("_", "-")
+    model = slug(machine.cpu_model) or machine.architecture.replace("_", "-")
     alike: dict[int, list[int]] = {}
     for part, size in zip(parts, memory, strict=True):
         alike.setdefault(len(part.cpus), []).append(size)
@@ -340,6 +372,6 @@ def _platforms(
     return tuple(platforms)
 
 
-def _slug(cpu_model: str) -> str:
+def slug(cpu_model: str) -> str:
     """``"AMD EPYC 7B13 64-Core Processor"`` as ``"amd-epyc-7b13"``."""
     return re.sub(r"[^a-z0-9]+", "-", _NOISE.sub(" ", cpu_model).lower()).strip("-")

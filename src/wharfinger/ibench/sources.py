@@ -176,6 +176,11 @@ SOURCES = (
     ),
 )
 
+SIBLING_SOURCES = frozenset(
+    {SharedResource.INTEGER, SharedResource.FLOATING_POINT, SharedResource.VECTOR}
+)
+"""Which press on the units of a core, from another hardware thread of it, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class SourceSetting:

@@ -11,6 +11,7 @@ from math import inf
 from typing import Any
 
 from wharfinger.contention.by_pair import ByPair, PairSettings
+from wharfinger.contention.by_set import BySet, SetSettings
 from wharfinger.contention.by_source import BySource, SourceSettings
 from wharfinger.contention.combined import Combined, CombinedSettings
 from wharfinger.contention.none import NoContention
@@ -30,6 +31,7 @@ from wharfinger.policies.placement.paragon_oblivious import (
     HeterogeneityObliviousSettings,
     InterferenceOblivious,
 )
+from wharfinger.policies.placement.pythia import Pythia, PythiaSettings
 from wharfinger.policies.placement.quasar import Quasar, QuasarSettings
 from wharfinger.policies.placement.random_choice import DrawSettings, RandomChoice
 from wharfinger.policies.placement.resizing import Feedback, ResizeSettings
@@ -97,6 +99,7 @@ POLICIES: dict[str, Bundle] = {
         estimates=True,
     ),
     "interference-oblivious": Bundle(Part(InterferenceOblivious), estimates=True),
+    "pythia": Bundle(Part(Pythia, PythiaSettings), contention="by-set"),
     "least-loaded": Bundle(Part(LeastLoaded)),
     "round-robin": Bundle(Part(RoundRobin)),
     "feedback": Bundle(Part(Feedback, ResizeSettings), needs_measurements=True),
@@ -119,6 +122,7 @@ CONTENTIONS: dict[str, Part] = {
     "none": Part(NoContention),
     "by-source": Part(BySource, SourceSettings),
     "by-pair": Part(ByPair, PairSettings),
+    "by-set": Part(BySet, SetSettings),
     "combined": Part(Combined, CombinedSettings),
 }
 PROVISIONINGS: dict[str, Part] = {}

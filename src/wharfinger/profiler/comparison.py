@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wharfinger.errors import InvalidInput
-from wharfinger.profiler.curves import CONFIDENCE_Z
+from wharfinger.profiling.curves import CONFIDENCE_Z
 
 SIGNIFICANT = 0.05
 KINDS = ("tolerated", "caused")
@@ -44,13 +44,15 @@ class Change:
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    """All that both know, performance first; profiles are as their JSON."""
+    """All that both measured alike, performance first; profiles are as their JSON."""
     changes = []
     old, new = ({row["name"]: row for row in profile["sources"]} for profile in (before, after))
     for kind in KINDS:
         for name in (name for name in new if name in old):
             pair = old[name][kind], new[name][kind]
-            if None not in pair:
+            alike = kind != "caused" or old[name].get("caused_by") == new[name].get("caused_by")
+            alike &= kind not in (*old[name].get("estimated", ()), *new[name].get("estimated", ()))
+            if None not in pair and alike:
                 changes.append(_change(kind, name, *pair))
     corrected = holm([change[-1] for change in changes])
     told = [Change(*change[:-1], p) for change, p in zip(changes, corrected, strict=True)]
@@ -83,15 +85,16 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _performance(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
-    if before["quantity"] != after["quantity"] or before["value"] <= 0:
+    """By the logarithm of the ratio: errors are relative, and a change may be many times over."""
+    if before["quantity"] != after["quantity"] or min(before["value"], after["value"]) <= 0:
         return []
-    ratio = after["value"] / before["value"]
-    errors = before["error"] / before["value"], after["error"] / after["value"]
-    error = ratio * math.hypot(*errors)
+    error = math.hypot(before["error"] / before["value"], after["error"] / after["value"])
+    log_ratio = math.log(after["value"] / before["value"])
     half = CONFIDENCE_Z * error
-    p_value = _two_sided(ratio - 1, error)
-    change = (ratio - 1, ratio - 1 - half, ratio - 1 + half, p_value)
-    return [Change(PERFORMANCE, "", before["value"], after["value"], *change)]
+    low, change, high = (math.expm1(log_ratio + part) for part in (-half, 0.0, half))
+    p_value = _two_sided(log_ratio, error)
+    told = before["value"], after["value"], change, low, high, p_value
+    return [Change(PERFORMANCE, "", *told)]
 
 
 _Row = tuple[str, str, float, float, float, float, float, float]

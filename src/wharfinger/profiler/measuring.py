@@ -93,9 +93,15 @@ def read_measure(path: Path) -> tuple[Section, Section]:
         if spec is not document:
             raise InvalidInput(f"{place}: the manifest has no spec.measure; write one")
         return dict(spec), {}
+    return section_of({"spec": spec})
+
+
+def section_of(manifest: Mapping[str, Any]) -> tuple[Section, Section]:
+    """A whole manifest's ``measure``, and what belongs to it."""
+    spec = manifest["spec"]
     beside = {key: spec[key] for key in _OTHERS if key in spec}
     ready = (spec.get("run") or {}).get("ready")
-    return dict(spec["measure"] or {}), beside | ({"run": {"ready": ready}} if ready else {})
+    return dict(spec.get("measure") or {}), beside | ({"run": {"ready": ready}} if ready else {})
 
 
 def quantities_of(workload: Workload) -> tuple[Quantity, ...]:
@@ -107,20 +113,27 @@ def quantities_of(workload: Workload) -> tuple[Quantity, ...]:
 class CommandReadings(Heard):
     """The numbers of one start of a program, as they were read.
 
-    ``output`` and ``load_output`` are files of what it and its load generator print.
+    ``output`` and ``load_output`` are files of what it and its load generator print; of a workload
+    that a manager runs ``run_dir`` and ``load_runs`` have them.
     """
 
     def __init__(
-        self, workload: Workload, output: Path | None, load_output: Path | None, root_pid: int
+        self,
+        workload: Workload,
+        output: Path | None,
+        load_output: Path | None,
+        root_pid: int,
+        run_dir: str = "",
+        load_runs: str = "",
     ) -> None:
         super().__init__()
-        loads = "its file" if workload.measure.load_command else ""
-        spec = spec_of(WatchSpec("profiled", "", load_runs=loads), workload)
+        loads = (load_runs or "its file") if workload.measure.load_command else ""
+        spec = spec_of(WatchSpec("profiled", run_dir, load_runs=loads), workload)
         file = str(Path(workload.run.working_directory, spec.file)) if spec.file else ""
         spec = replace(
             spec,
             file=file or str(output or ""),
-            load_runs="",
+            load_runs=load_runs if spec.load_regex else "",
             load_file=str(load_output) if load_output and spec.load_regex else "",
             supervisor_pid=root_pid,
             env=dict(os.environ),

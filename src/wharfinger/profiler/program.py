@@ -7,6 +7,7 @@ this process ends.
 
 import contextlib
 import os
+import re
 import resource
 import shutil
 import stat
@@ -26,6 +27,7 @@ from wharfinger.profiling.steps import RunFailed
 MAX_OUTPUT_BYTES = 1 << 20
 """Kept of a command's output: what is older is dropped once it has been read."""
 MAX_WORDS = 200
+_TERMINAL = re.compile(r"\b(tty|terminal)\b|inappropriate ioctl", re.IGNORECASE)
 _LISTEN = "0A"
 _MERGED = 'exec "$@" 2>&1'
 """The reader keeps standard error for itself; a program may tell its performance there."""
@@ -141,7 +143,11 @@ class OwnProcess(Profiled):
         size = os.fstat(self._output_fd).st_size
         text = os.pread(self._output_fd, 4096, max(0, size - 4096)).decode(errors="replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return f": {lines[-1][:MAX_WORDS]}" if lines else ""
+        if not lines:
+            return ""
+        wants = _TERMINAL.search(lines[-1])
+        mend = "; it gets no terminal here: give it options to run without one" if wants else ""
+        return f": {lines[-1][:MAX_WORDS]}{mend}"
 
     def drop_old_output(self) -> None:
         """Free what has been read of its output, if that is much."""
@@ -192,7 +198,7 @@ class RunningProcess(Profiled):
     def __init__(self, pid: int) -> None:
         check_pid(pid)
         self._pidfd = os.pidfd_open(pid)
-        self.pid = pid
+        self.pid = self.number = pid
         self.began = time.monotonic()
         self.cpus = tuple(sorted(os.sched_getaffinity(pid)))
 

@@ -8,20 +8,22 @@ runs, or its use of CPU time.
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import replace
 from statistics import fmean
 
 from wharfinger.errors import InvalidInput, Unavailable
-from wharfinger.ibench.driver import RunningSource, start
-from wharfinger.ibench.sources import SourceSetting
+from wharfinger.ibench.driver import RunningSource, measure_maximum, start
+from wharfinger.ibench.sources import Source, SourceSetting, signal_here
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry
 from wharfinger.model.workload import Workload
 from wharfinger.profiler.measuring import CommandReadings, quantities_of, start_load
 from wharfinger.profiler.program import OwnProcess, RunningProcess
-from wharfinger.profiling.scores import caused_by_sharing, caused_on_device
+from wharfinger.profiling.probing import ProbeCalibration, ProbeReading
+from wharfinger.profiling.procedure import PROBE_INTENSITY
+from wharfinger.profiling.rounds import CALIBRATION_SECONDS, SeenStretch, Way
+from wharfinger.profiling.scores import caused_on_device
 from wharfinger.profiling.steps import (
     Inject,
     ReadFor,
@@ -50,21 +52,27 @@ RUN_FACTOR = 20.0
 REPORT_SECONDS = 0.1
 
 
-class Way(StrEnum):
-    """How the performance is read."""
-
-    NUMBERS = "the numbers that it tells while it runs"
-    RUNS = "whole runs: runs per second, or what each tells at its end"
-    CPU = "its CPU time, a proxy: give --measure for its performance"
+Settings = dict[SharedResource, SourceSetting]
 
 
-@dataclass(frozen=True, slots=True)
-class SeenStretch:
-    """One reading beside a source, or alone (``None``)."""
-
-    resource: SharedResource | None
-    intensity: float
-    stretch: Stretch
+def settings_here(
+    sources: Sequence[Source], base: SourceSetting, tell: Callable[[str], None]
+) -> tuple[Settings, dict[str, str]]:
+    """The settings of the sources that have a signal, and why the others have none."""
+    settings, silent = Settings(), dict[str, str]()
+    for source in sources:
+        setting = replace(base, source=source)
+        signal = signal_here(setting)
+        if not signal.there:
+            silent[f"tolerated/{source.name}"] = signal.reason
+            continue
+        if source.measures_maximum:
+            tell(f"{source.name}: measuring the maximum")
+        try:
+            settings[source.resource] = measure_maximum(setting)
+        except Unavailable as error:
+            silent[f"tolerated/{source.name}"] = str(error)
+    return settings, silent
 
 
 class CommandSession:
@@ -75,6 +83,8 @@ class CommandSession:
         reading_seconds: Of one reading, usually.
         looks: All readings, in their order.
         runs: How often the program was started.
+
+    ``run_dirs``: of a process that a manager runs, its own and those of its load generator.
     """
 
     def __init__(
@@ -85,6 +95,7 @@ class CommandSession:
         *,
         cpus: Sequence[int] = (),
         process: RunningProcess | None = None,
+        run_dirs: tuple[str, str] = ("", ""),
     ) -> None:
         self.way = Way.NUMBERS
         self.reading_seconds = MIN_STRETCH_SECONDS
@@ -93,6 +104,7 @@ class CommandSession:
         self._command, self._workload, self._settings = command, workload, settings
         self._cpus = tuple(cpus)
         self._running = process
+        self._run_dirs = run_dirs
         self._program: OwnProcess | RunningProcess | None = process
         self._readings: CommandReadings | None = None
         self._load: OwnProcess | None = None
@@ -166,6 +178,8 @@ class CommandSession:
 
     def run(self, step: RunAt) -> bool:
         """Let it go on, or start it; the first time with a warm-up."""
+        if self.way is not Way.RUNS and self._program is None:
+            self._start()
         if self.way is not Way.RUNS and not self._warm:
             until = time.monotonic() + step.warm_up_seconds
             while time.monotonic() < until:
@@ -191,26 +205,42 @@ class CommandSession:
         return self.reading_seconds if self.way is Way.RUNS else 0.0
 
     def withdraw(self, step: Withdraw) -> Entry | str | None:
-        """What it causes: on a CPU its use of that, else by what the source could not get."""
+        """The program's own share of a device, where the kernel tells it."""
         source = self._source
         assert source is not None
         with suppress(Unavailable):
             source.withdraw()
-        asked, achieved = _reports_at_most(source)
         setting = source.setting
         self._end_source()
         self._mark()
-        if step.resource is SharedResource.INTEGER:
-            return None
-        shared = caused_by_sharing(asked, achieved)
-        if setting.source.measures_maximum and setting.source.uses_directory:
-            shared = shared if step.slowed else None
+        if step.resource is SharedResource.STORAGE_BANDWIDTH:
             maximum = setting.maximum_per_second
-            caused = caused_on_device(maximum, self._io_bytes_per_second, shared)
-            return caused or "the kernel does not say its I/O, and the device was not congested"
-        if shared is not None:
-            return shared
-        return f"the source got all that it asked for, up to intensity {asked:g}"
+            return caused_on_device(maximum, self._io_bytes_per_second, None)
+        return None
+
+    def set_aside(self) -> None:
+        """See ``MeasuredSession``."""
+        self._stop()
+
+    def calibrate(self, resource: SharedResource, order: Sequence[float]) -> ProbeCalibration:
+        """See ``MeasuredSession``."""
+        setting, told = self._settings[resource], list[tuple[float, ProbeReading]]()
+        try:
+            # The second source is where the program will be.
+            there = replace(setting, cpus=self._cpus or setting.cpus)
+            with start(setting) as probe, start(there) as second:
+                probe.set_intensity(PROBE_INTENSITY)
+                for intensity in order:
+                    second.set_intensity(intensity)
+                    began = time.monotonic() + setting.report_seconds
+                    for _ in probe.reports_until(began + CALIBRATION_SECONDS):
+                        pass
+                    reading = _rate_since(probe, began)
+                    if reading is not None:
+                        told.append((intensity, reading))
+        except (InvalidInput, Unavailable) as error:
+            raise SourceSilent(f"two of it at once: {error}") from error
+        return ProbeCalibration(tuple(told))
 
     def now(self) -> float:
         """See ``time.monotonic``."""
@@ -224,6 +254,7 @@ class CommandSession:
 
     def read(self, wanted: ReadFor) -> Stretch | None:
         """Performance over the next stretch; ``None`` = time is over. Raises ``RunFailed``."""
+        began = time.monotonic()
         if self.way is Way.RUNS:
             stretch = self._whole_runs(wanted.until)
         elif self.way is Way.CPU:
@@ -231,8 +262,10 @@ class CommandSession:
         else:
             stretch = self._numbers(wanted)
         if stretch is not None:
-            intensity = self._source.intensity if self._source is not None else 0.0
-            self.looks.append(SeenStretch(self._resource, intensity, stretch))
+            intensity, probe = 0.0, None
+            if self._source is not None:
+                intensity, probe = self._source.intensity, _rate_since(self._source, began)
+            self.looks.append(SeenStretch(self._resource, intensity, stretch, probe))
         return stretch
 
     def close(self) -> None:
@@ -288,9 +321,8 @@ class CommandSession:
             for quantity, value in values.items():
                 told.setdefault(quantity, []).append(value)
         means = {quantity: fmean(values) for quantity, values in told.items()}
-        if self._source is not None:
-            return Stretch(seconds, means)
-        self._io_bytes_per_second = moved / seconds
+        if self._source is None:
+            self._io_bytes_per_second = moved / seconds
         return Stretch(seconds, means, cpus / seconds)
 
     def _use_of_cpu(self, seconds: float) -> Stretch:
@@ -303,16 +335,14 @@ class CommandSession:
         used = self._used_cpus()
         if used is None:
             raise RunFailed("its CPU time can't be read")
-        alone = self._source is None
-        if alone:
+        if self._source is None:
             self._look_at_io()
-        return Stretch(seconds, {Quantity.CPU: used}, used if alone else None)
+        return Stretch(seconds, {Quantity.CPU: used}, used)
 
     def _with_use(self, stretch: Stretch) -> Stretch:
-        """With its use of CPUs and devices, which counts alone."""
-        if self._source is not None:
-            return stretch
-        self._look_at_io()
+        """With its use of CPUs; that of devices counts alone."""
+        if self._source is None:
+            self._look_at_io()
         used = self._used_cpus()
         self._mark_cpu()
         return Stretch(stretch.seconds, stretch.values, used)
@@ -334,7 +364,7 @@ class CommandSession:
 
     def _mark(self) -> None:
         self._since = time.monotonic()
-        if self._program is not None and self.way is not Way.RUNS and self._source is None:
+        if self._program is not None and self.way is not Way.RUNS:
             self._mark_cpu()
             self._io_mark = time.monotonic(), self._program.io_bytes()
 
@@ -371,8 +401,8 @@ class CommandSession:
             self.runs += 1
             output = self._program.output
         root = self._present.pid
-        self._readings = CommandReadings(self._workload, output, None, root)
-        if self._workload.measure.load_command is not None:
+        self._readings = CommandReadings(self._workload, output, None, root, *self._run_dirs)
+        if self._workload.measure.load_command is not None and not self._run_dirs[0]:
             self._await_ready()
             self._readings.close()
             self._load = start_load(self._workload)
@@ -443,7 +473,19 @@ def _is_measured(workload: Workload) -> bool:
     return any(way is not None for way in ways)
 
 
-def _reports_at_most(source: RunningSource) -> tuple[float, list[float]]:
-    reports = [r for r in source.read() if r.intensity > 0 and r.period_seconds > 0]
-    highest = max((report.intensity for report in reports), default=0.0)
-    return highest, [report.achieved for report in reports if report.intensity == highest]
+def _rate_since(source: RunningSource, began: float) -> ProbeReading | None:
+    """What it achieved at its present intensity, by its reports that began since then.
+
+    A report that began a little before is better than none.
+    """
+    reports = [r for r in source.read() if r.intensity == source.intensity and r.period_seconds > 0]
+    since = [r for r in reports if r.time_seconds - r.period_seconds / 2 >= began]
+    if not since:
+        return None
+    seconds = sum(report.period_seconds for report in since)
+    work = sum(report.rate_per_second * report.period_seconds for report in since)
+    place = source.reports.index(since[0])
+    last, before = since[-1], source.reports[place - 1] if place else None
+    used = last.cpu_seconds - (before.cpu_seconds if before else 0.0)
+    done = last.count - (before.count if before else 0)
+    return ProbeReading(work / seconds, done / used if used > 0 else None)

@@ -266,9 +266,10 @@ class Interpreter:
         until = self._source_until(resource, began)
         interruption: Interruption | None = None
         try:
-            yield from self._probe(resource, probed)
+            yield from self._probe(resource, probed, until)
             room = (until - self._port.now()) / max(self._procedure.sample_seconds, gap_seconds)
-            ramp = ramp_plan(room, self._plan.tolerance)
+            levels = self._procedure.levels.get(resource)
+            ramp = ramp_plan(room, self._plan.tolerance, levels)
             if ramp is None:
                 yield from self._look(resource, looks_for(room - 1), until)
             else:
@@ -292,13 +293,16 @@ class Interpreter:
         self._end = max(self._end, until + rest + others * self._procedure.share_seconds)
         return until
 
-    def _probe(self, resource: SharedResource, probed: list[float]) -> Steps[None]:
+    def _probe(self, resource: SharedResource, probed: list[float], until: float) -> Steps[None]:
         """Read the source's own rate: the workload slows it by its pressure."""
         if self._procedure.probes:
             yield Inject(resource, PROBE_INTENSITY)
-        while len(probed) < self._procedure.probes:
-            stretch = yield ReadFor(self._procedure.sample_seconds)
-            probed.append(stretch.neighbor)
+        for _ in range(self._procedure.probes):
+            stretch = yield from self._sample(until)
+            if stretch is None:
+                return
+            if stretch.neighbor is not None:
+                probed.append(stretch.neighbor)
 
     def _ramp(self, resource: SharedResource, ramp: RampPlan, until: float) -> Steps[None]:
         """Performance alone is measured again only where the sources come last."""

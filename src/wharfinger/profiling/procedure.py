@@ -1,9 +1,11 @@
 """How a plan is carried out: how long what takes, in which order, at which intensities."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from wharfinger.ibench.ramp import LEVELS, RampPlan, RampSample, Tolerance, conclude
+from wharfinger.model.interference import SharedResource
 
 COARSE = (25.0, 50.0, 75.0, 100.0)
 _SAMPLES_FOR_FINE, _SAMPLES_FOR_COARSE = 45, 12
@@ -35,6 +37,7 @@ class Procedure:
         by_rate: The program reports its performance while it runs; else whole runs are timed.
         sources_last: After all allocations, not directly after the first one.
         probes: Readings of each source as a probe, before it is raised.
+        levels: By source, the intensities of its ramp where they are known beforehand.
 
     >>> procedure = Procedure.timed(8.0, allocations=2, sources=2)
     >>> round(procedure.share_seconds, 3), round(procedure.stretch_seconds, 3)
@@ -51,6 +54,7 @@ class Procedure:
     by_rate: bool = True
     sources_last: bool = True
     probes: int = 0
+    levels: Mapping[SharedResource, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
     def timed(cls, seconds: float, *, allocations: int, sources: int) -> "Procedure":
@@ -75,10 +79,14 @@ class Procedure:
         return cls(inf, share_seconds, share_seconds, sample_seconds, inf, probes=PROBES)
 
 
-def ramp_plan(samples: float, tolerance: float) -> RampPlan | None:
+def ramp_plan(
+    samples: float, tolerance: float, levels: tuple[float, ...] | None = None
+) -> RampPlan | None:
     """How to ramp when there is time for so many samples; ``None`` = too few to judge by."""
     if samples < _SAMPLES_FOR_COARSE:
         return None
+    if levels:
+        return RampPlan(tolerance=tolerance, levels=levels)
     return RampPlan(tolerance=tolerance, levels=LEVELS if samples >= _SAMPLES_FOR_FINE else COARSE)
 
 

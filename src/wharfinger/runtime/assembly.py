@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from wharfinger.catalog.known_files import load_known
 from wharfinger.classification.classifier import Classifications, Classifier
 from wharfinger.classification.planner import JointPlanner
+from wharfinger.contention.by_set import BySet
 from wharfinger.core.events import ManagerStarted
 from wharfinger.core.pipeline import Core, Mode
 from wharfinger.core.ports import Port, Service
@@ -21,6 +22,7 @@ from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import ManagerState
 from wharfinger.engines.base import Engine
 from wharfinger.errors import InvalidInput, NewerState
+from wharfinger.files.contention_sets import digest_of, load_model
 from wharfinger.policies.registry import bundle_of, make_policy, policy_in
 from wharfinger.runtime.classifying import ClassifierService
 from wharfinger.runtime.compatibility import newest_version, refuse_newer_snapshot
@@ -173,7 +175,27 @@ def assemble(
 
 
 def _policy(options: Options, started: ManagerStarted | None = None) -> Policy:
-    """As the options say, or as a log says that it was."""
+    """As the options say, or as a log says that it was, with the model that its contention names.
+
+    Raises:
+        InvalidInput: An option has an unknown value, or that model can't be read.
+    """
+    policy = _named_policy(options, started)
+    contention = policy.contention
+    if not isinstance(contention, BySet):
+        return policy
+    path = contention.settings.model
+    if not path:
+        raise InvalidInput(
+            f"--policy {policy.name}: which contention model? write --contention "
+            "'by-set[model=FILE]', of a file that 'wharfinger contention fit --out' has written"
+        )
+    settings = replace(contention.settings, model=str(Path(path).absolute()))
+    fitted = BySet(settings).with_model(load_model(path), digest_of(path))
+    return replace(policy, contention=fitted)
+
+
+def _named_policy(options: Options, started: ManagerStarted | None) -> Policy:
     if not 0.5 <= options.confidence < 1:
         raise InvalidInput(
             f"--confidence: {options.confidence:g} is not a probability from 0.5 to below 1"

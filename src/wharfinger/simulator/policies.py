@@ -45,6 +45,7 @@ from wharfinger.simulator.pieces import (
     words_of,
 )
 from wharfinger.simulator.scenario.setup import Setup
+from wharfinger.simulator.sets_training import with_sets
 from wharfinger.simulator.training import training_set
 from wharfinger.simulator.true_contention import TrueContention
 
@@ -111,6 +112,7 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
         admission="" if admission == ORACLE else admission,
         **parts,
     )
+    policy = with_sets(policy, setup, seed)
     if admission == ORACLE:
         policy = replace(policy, admission=OracleAdmission(setup))
     bundle = bundle_of(spec, extra)

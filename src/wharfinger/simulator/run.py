@@ -51,6 +51,7 @@ from wharfinger.simulator.results.report import (
     summarise,
 )
 from wharfinger.simulator.results.series import Recorder
+from wharfinger.simulator.results.staying import of_those_that_stay
 from wharfinger.simulator.results.steady import steady_window
 from wharfinger.simulator.scenario.build import build
 from wharfinger.simulator.scenario.jobs import Job
@@ -589,7 +590,7 @@ class Simulation:
             self.manager.policy.name,
             self.manager.policy.admission.name,
             spec.seed,
-            summary,
+            summary | of_those_that_stay(self.cluster.machines.values(), self.setup.jobs),
             fates,
             series,
             self.setup.notes,

@@ -24,6 +24,8 @@ from wharfinger.simulator.oracle.demand import Knowledge, lost
 from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.ground_truth import TrueResident
 
+_ROUNDING = 1e-9
+"""Of logarithms: who keeps exactly what it must is kept."""
 Server = tuple[str, list[tuple[Resident, TrueResident]]]
 
 
@@ -43,6 +45,8 @@ class TrueContention:
 
 class TrueTable(ContentionTable):
     """The residents of each server that has some."""
+
+    of_unclassified = True
 
     def __init__(self, knowledge: Knowledge) -> None:
         self._knowledge = knowledge
@@ -106,6 +110,14 @@ class TrueAssessment(Assessment):
         margin, variance, drop, rows = self._effects[2].T
         given = margin, variance, drop, np.zeros(len(rows)), rows.astype(np.int64)
         return residents_loss(*given, self._servers)
+
+    @property
+    def headroom(self) -> NDArray[np.float64] | None:
+        """Of the resident with the least left; below 0 where memory does not hold all."""
+        margin, _, drop, rows = self._effects[2].T
+        left = np.full(self._servers, np.inf)
+        np.minimum.at(left, rows.astype(np.int64), margin - drop + _ROUNDING)
+        return np.where(self._effects[1], -1.0, -np.expm1(-left))
 
     @cached_property
     def _effects(self) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.float64]]:

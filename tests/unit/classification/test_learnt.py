@@ -10,7 +10,6 @@ from wharfinger.classification.learnt import (
     MAX_ROWS,
     joined,
     learn,
-    program_of,
     row_name,
 )
 from wharfinger.classification.utility import Aspect, UtilityMatrix
@@ -18,6 +17,7 @@ from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements, SettingEntry
+from wharfinger.model.programs import program_of
 from wharfinger.model.workload import Run, Workload
 
 

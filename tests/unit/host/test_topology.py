@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.cgroup_tree import lay
 from wharfinger.errors import InvalidInput
 from wharfinger.host.cgroups import OwnLimits
-from wharfinger.host.topology import LocalServer, discover_servers, parse_cpus
+from wharfinger.host.topology import LocalServer, discover_servers, parse_cpus, siblings_of
 
 GIBIBYTE = 1024**3
 FREE = OwnLimits()
@@ -237,3 +237,24 @@ def test_this_machine_is_divided() -> None:
 def test_cpu_lists_of_the_kernel() -> None:
     assert parse_cpus("0-2,8\n") == {0, 1, 2, 8}
     assert parse_cpus("\n") == frozenset()
+
+
+def test_siblings_are_the_other_threads_of_the_cores(tmp_path: Path) -> None:
+    sysfs, _ = Shape(cores=4, threads=2).lay(tmp_path)
+    assert siblings_of([1, 2], range(8), sysfs) == (5, 6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "cpus", "allowed", "why"),
+    [
+        (Shape(cores=2), [1], range(2), "--sibling: CPU 1 has its core alone"),
+        (Shape(cores=2, threads=2), [1, 3], range(4), "CPU 1: all hardware threads"),
+        (Shape(cores=2, threads=2), [1], [0, 1], "CPU 1: its sibling 3 may not be used here"),
+    ],
+)
+def test_without_siblings_there_is_a_reason(
+    tmp_path: Path, shape: Shape, cpus: list[int], allowed: list[int], why: str
+) -> None:
+    sysfs, _ = shape.lay(tmp_path)
+    with pytest.raises(InvalidInput, match=why):
+        siblings_of(cpus, allowed, sysfs)

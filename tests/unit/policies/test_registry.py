@@ -105,7 +105,7 @@ def test_a_bundle_may_have_its_parts_instead_of_naming_them() -> None:
         ({"admission": "fifo[most=1]"}, "'most' is not a setting; there are max_waiting"),
         ({"adaptation": "by-load[most=1]"}, "'most' is not a setting; there are"),
         ({"contention": "none[most=1]"}, "'most' is not a setting; there are none"),
-        ({"contention": "by-luck"}, "there are none, by-source, by-pair, combined"),
+        ({"contention": "by-luck"}, "there are none, by-source, by-pair, by-set, combined"),
         ({"contention": "combined[sources.max_unfit=1]"}, "is not a setting"),
         ({"provisioning": "by-luck"}, "there is none"),
         ({"admission": "fifo[max_waiting=many]"}, "is not a whole number"),

@@ -28,6 +28,14 @@ def test_a_change_beyond_the_noise_is_significant_and_an_equal_one_is_not():
     }
 
 
+def test_a_program_that_is_many_times_as_fast_is_faster_for_sure():
+    before, after = a_profile(30.0, rate=1.0), a_profile(30.0, rate=30.0)
+    before["baseline"]["error"], after["baseline"]["error"] = 0.3, 12.0
+    (performance, *_scores) = compare(before, after)
+    assert performance.is_significant
+    assert 0 < performance.low < performance.change < performance.high
+
+
 def test_what_one_of_many_shows_by_chance_is_corrected_for():
     (_, first, *_rest) = compare(a_profile(30.0), a_profile(39.0))
     assert first.low > 0  # Alone it would pass for a change.

@@ -19,6 +19,7 @@ from wharfinger.model.interference import QUALITY_SOURCES, SharedResource
 from wharfinger.model.pairs import PairProfile
 from wharfinger.model.profile import Classification, Estimate
 from wharfinger.model.view import Request, View
+from wharfinger.model.workload import Workload
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -36,6 +37,7 @@ class Resident:
         tolerance: How far below its target it still counts as kept, as a share; 1 = it has none.
         predicted: By the decision that placed or resized it last.
         share: Of what it does on all its servers, what it does on this one.
+        workload: As it was stated; for models that know programs.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Resident:
     tolerance: float
     predicted: Prediction | None = None
     share: float = 1.0
+    workload: Workload | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,15 @@ class Assessment:
         """(S,) where the newcomer should not run with the residents; ``None`` = nowhere."""
         return None
 
+    @property
+    def headroom(self) -> Array | None:
+        """(S,) what the resident with the least left may still lose beside the newcomer.
+
+        As a share of its performance, with the confidence: below 0 one would miss its target, and 1
+        where there is none to protect. ``None`` = the model does not tell.
+        """
+        return None
+
     def cost(
         self, able: NDArray[np.bool_], performance: Callable[[], LogEstimates] | None
     ) -> ContentionCost:
@@ -204,7 +216,13 @@ class Assessment:
 
 
 class ContentionTable:
-    """What a model keeps of residents, one row per server. This one keeps nothing."""
+    """What a model keeps of residents, one row per server. This one keeps nothing.
+
+    Attributes:
+        of_unclassified: Whether it is told of residents that are not classified, too.
+    """
+
+    of_unclassified = False
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
         """Set the residents of a server, in the order of their uids; whether that may help others.

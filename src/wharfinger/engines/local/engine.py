@@ -17,6 +17,7 @@ from wharfinger.engines.base import LogChunk, LogSource, Usage
 from wharfinger.engines.local.checking import why_not
 from wharfinger.engines.local.profiling.client import ProfilingClient
 from wharfinger.engines.supervised import records
+from wharfinger.engines.supervised.leases import SuspensionLeases
 from wharfinger.engines.supervised.loads import Loads
 from wharfinger.engines.supervised.machine import (
     Launcher,
@@ -104,6 +105,7 @@ class LocalEngine:
         self._profiling = ProfilingClient(
             self._directory, runs, self._machine, self._watcher, self._measuring, self._tell
         )
+        self._leases = SuspensionLeases(runs, self._watcher)
         self._can_copy = False
         self._executions: dict[str, list[CommandExecution]] = {}
         self._presence = Presence(self._identity)
@@ -142,6 +144,7 @@ class LocalEngine:
         self._managers_alarm = Alarm()
         self._watcher.add(self._managers_alarm.fileno(), self._look_for_managers)
         self._managers_alarm.set(LOOK_FOR_MANAGERS_SECONDS)
+        self._leases.open()
         for key in keys:
             self._starts.adopt(key)
         self._can_copy = describe_support(self._directory).kind is not SandboxKind.UNAVAILABLE
@@ -158,6 +161,7 @@ class LocalEngine:
         self._executions.clear()
         self._profiling.close()
         self._measuring.close()
+        self._leases.close()
         self._starts.close()
         self._reports.clear()
         self._watcher.close()

@@ -19,6 +19,7 @@ from wharfinger.engines.slurm import own_comments, script
 from wharfinger.engines.slurm.client.base import JobEnd, Node, SlurmClient, SlurmJob
 from wharfinger.engines.slurm.ends import RunReading, has_had_node, is_over
 from wharfinger.engines.slurm.opening import UsedCluster
+from wharfinger.engines.slurm.profiler_jobs import directory_of_all, listed_profilers
 from wharfinger.engines.slurm.runs import RunDirectories, StartOrder
 from wharfinger.engines.slurm.settings import SlurmSettings
 from wharfinger.engines.slurm.start_notes import StartNote, StartNotes, note_of
@@ -31,7 +32,13 @@ from wharfinger.errors import (
     SlurmRefused,
     WharfingerError,
 )
-from wharfinger.host.run_control import write_pace, write_stop, write_suspended
+from wharfinger.host.run_control import (
+    RENEW_SECONDS,
+    renew_suspended,
+    write_pace,
+    write_stop,
+    write_suspended,
+)
 from wharfinger.model.allocation import Placement
 
 log = logging.getLogger(__name__)
@@ -137,6 +144,8 @@ class SlurmJobs:
         self._used_at = 0.0
         self._usage_failures = 0
         self._away = False
+        self._suspended: set[str] = set()
+        self._renewed_at = 0.0
         self.begin_operation = Operation("begin", self._begin, 1, backoff=_AWAY)
         self.release_operation = Operation("release", self._release, _MANY, backoff=_AWAY)
         self.stop_operation = Operation("stop", self._stop, _MANY, backoff=_AWAY)
@@ -368,6 +377,10 @@ class SlurmJobs:
         if order.suspended is not None:
             for run_dir in self.runs.all_of(order.key):
                 write_suspended(run_dir, suspended=order.suspended)
+            if order.suspended:
+                self._suspended.add(order.key)
+            else:
+                self._suspended.discard(order.key)
         several = self.runs.of_nodes(order.key)
         for placement in order.placements:
             place = several.get(placement.server) or self.runs.run_dir(order.key)
@@ -375,12 +388,28 @@ class SlurmJobs:
                 allocation = placement.allocation
                 write_pace(place, None if allocation.best_effort else allocation.cpu_millicpus)
 
+    def _renew_suspensions(self, watched: WatchedStarts, now: float) -> None:
+        """Each ends by itself if no engine renews it."""
+        if now - self._renewed_at < RENEW_SECONDS:
+            return
+        self._renewed_at = now
+        self._suspended.intersection_update((*watched.starting, *watched.running))
+        for key in self._suspended:
+            try:
+                renewed = [renew_suspended(run_dir) for run_dir in self.runs.all_of(key)]
+            except (NotFound, OSError) as error:
+                log.info("%s: its suspension is not renewed: %s", key, error)
+                continue
+            if not all(renewed):  # They were let go on when nobody came for too long.
+                self._control([ControlOrder(key, suspended=True)])
+
     # --- watching -------------------------------------------------------------------------------
 
     def look(self) -> Look:
         """What has changed, asking Slurm no more often than need be."""
         watched = self._watched()
         now = time.monotonic()
+        self._renew_suspensions(watched, now)
         hurried = watched.hurried or any(map(self.runs.has_ended, watched.running))
         if not hurried and now - self._listed_at < self._settings.poll_seconds:
             return Look(time.monotonic() - now, readings=self._readings(watched.starting))
@@ -407,11 +436,11 @@ class SlurmJobs:
             if key not in jobs or not _runs(jobs[key]) or self.runs.has_ended_in_part(key)
         ]
         readings = self._readings((*watched.starting, *over))
-        named = ((own_comments.profiler_name(self._identity, job.comment), job) for job in listed)
-        profilers: dict[str, SlurmJob] = {}
-        for name, job in named:
-            if name is not None:  # Whoever copies its comment has a job of a higher number.
-                profilers.setdefault(name, job)
+        shared = self._settings.shared_dir
+        profilers: Mapping[str, SlurmJob] = {}
+        if shared is not None:
+            directory = directory_of_all(shared, self._identity)
+            profilers = listed_profilers(listed, self._identity, directory)
         return Look(time.monotonic() - now, jobs, nodes, readings, usage, offers, profilers)
 
     def _readings(self, keys: Sequence[str]) -> dict[str, RunReading]:

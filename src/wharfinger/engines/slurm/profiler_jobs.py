@@ -76,7 +76,7 @@ class ProfilerJobs:
         self._identity = identity
         self._token = token
         self._partition_of = partition_of
-        self._directory = settings.shared_dir / f"profiles-{identity}"
+        self._directory = directory_of_all(settings.shared_dir, identity)
         self.begin_operation = Operation("profile", self._begin, 1, backoff=_AWAY)
         self.read_operation = Operation("read profiles", self._read, 64, backoff=_AWAY)
         self.end_operation = Operation("end profiling", self._end, 64, backoff=_AWAY)
@@ -175,19 +175,7 @@ class ProfilerJobs:
             check_ours(self._directory)
 
     def _listed(self) -> dict[str, SlurmJob]:
-        """By name; a comment tells nothing by itself, for every user can write one like ours."""
-        listed: dict[str, SlurmJob] = {}
-        for job in self._client.jobs():
-            name = own_comments.profiler_name(self._identity, job.comment)
-            # Whoever copies a name comes after the job that has it.
-            if name is not None and name not in listed and self._is_ours(name, job):
-                listed[name] = job
-        return listed
-
-    def _is_ours(self, name: str, job: SlurmJob) -> bool:
-        """Whether we have handed it in: it is run by us, or by the user who has its directory."""
-        directory = self._directory / name.removesuffix(_CLEAR)
-        return job.user != "" and job.user in (_own_name(), _owner_of(directory))
+        return listed_profilers(self._client.jobs(), self._identity, self._directory)
 
     def _end(self, asked: Sequence[Collection[str]]) -> Sequence[bool]:
         """End these jobs; true = they are over, and nothing is left of them."""
@@ -262,6 +250,29 @@ class ProfilerJobs:
         }
         text = script.profiler_script(directory, sys.executable, "--clear")
         self._client.release([self._client.submit(text, options)])
+
+
+def directory_of_all(shared_dir: Path, identity: str) -> Path:
+    """Where the profiler jobs of one engine have their directories."""
+    return shared_dir / f"profiles-{identity}"
+
+
+def listed_profilers(
+    jobs: Iterable[SlurmJob], identity: str, directory: Path
+) -> dict[str, SlurmJob]:
+    """By name, those that we have handed in: run by us, or by the user who has its directory.
+
+    A comment tells nothing by itself, for every user can write one like ours.
+    """
+    listed: dict[str, SlurmJob] = {}
+    for job in jobs:
+        name = own_comments.profiler_name(identity, job.comment)
+        # Whoever copies a name comes after the job that has it.
+        if name is None or name in listed or not job.user:
+            continue
+        if job.user in (_own_name(), _owner_of(directory / name.removesuffix(_CLEAR))):
+            listed[name] = job
+    return listed
 
 
 def _own_name() -> str:

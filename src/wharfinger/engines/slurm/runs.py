@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 
 LOG_CAP_BYTES = 8 << 20
 """Of each workload's output, what is kept."""
+_UNFINISHED = ".new."
+"""Before a key: its directory while it is made, or removed."""
 _GONE = RunReading(RunRecord(Claim.NONE, None, None, None), unshared=True)
 SERVER_VARIABLE, SERVERS_VARIABLE = "WHARFINGER_SERVER", "WHARFINGER_SERVERS"
 """In the environment of a program on several nodes: its own, and all, joined by commas."""
@@ -121,6 +123,12 @@ class RunDirectories:
     def remove(self, key: str) -> None:
         """Remove what a start has left."""
         if (home := self.home(key)) is not None:
+            # It loses its name at once: what a crash leaves half-removed is no start any more.
+            unfinished = home.with_name(f"{_UNFINISHED}{key}")
+            with suppress(OSError):
+                shutil.rmtree(unfinished, ignore_errors=True)
+                home.rename(unfinished)
+            shutil.rmtree(unfinished, ignore_errors=True)
             shutil.rmtree(home, ignore_errors=True)
         self._nodes.pop(key, None)
 
@@ -179,6 +187,8 @@ class RunDirectories:
             with suppress(FileExistsError):
                 self._runs.mkdir(mode=0o700)
             check_ours(self._runs)
+            for left in self._runs.glob(f"{_UNFINISHED}*"):
+                shutil.rmtree(left, ignore_errors=True)
             _ = self.supervisor
         except OSError as error:
             raise EngineFault(
@@ -219,7 +229,7 @@ class RunDirectories:
             self.spread(order.key, servers)
         if home.exists():
             return
-        unfinished = home.with_name(f".new.{order.key}")
+        unfinished = home.with_name(f"{_UNFINISHED}{order.key}")
         try:
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir(mode=0o700)

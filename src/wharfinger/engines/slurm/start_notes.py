@@ -21,6 +21,7 @@ from wharfinger.model.workload import Workload
 IDENTITY = "identity"
 _PREFIX = "start/"
 _SHARED_DIR = "shared-dir"
+_ARRAY_LIMIT = "array-limit/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,22 @@ class StartNotes:
     def put_shared_dir(self, path: str) -> None:
         """Note where; raises ``OutOfSpace``."""
         self._notes.put({_SHARED_DIR: path})
+
+    def array_limits(self) -> dict[int, int]:
+        """How many tasks of an array may run at a time, by its number."""
+        return {
+            int(name.removeprefix(_ARRAY_LIMIT)): int(text)
+            for name, text in self._notes.items().items()
+            if name.startswith(_ARRAY_LIMIT)
+        }
+
+    def put_array_limits(self, limits: Mapping[int, int]) -> None:
+        """Note these in place of all others; raises ``OutOfSpace``."""
+        noted = self.array_limits()
+        if gone := noted.keys() - limits.keys():
+            self._notes.delete(*(f"{_ARRAY_LIMIT}{number}" for number in gone))
+        if new := limits.items() - noted.items():
+            self._notes.put({f"{_ARRAY_LIMIT}{number}": str(most) for number, most in new})
 
     def identity(self, make: str) -> str:
         """Twelve hexadecimal digits that name this engine's jobs; ``make`` if there were none."""

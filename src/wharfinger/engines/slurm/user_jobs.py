@@ -8,7 +8,7 @@ import hashlib
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
@@ -30,7 +30,7 @@ from wharfinger.engines.slurm.user_arrays import (
     offers_of,
     read_handle,
 )
-from wharfinger.errors import InvalidInput, SlurmRefused, WharfingerError
+from wharfinger.errors import InvalidInput, OutOfSpace, SlurmRefused, WharfingerError
 from wharfinger.model.allocation import Placement
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.requirements import Requirement
@@ -84,8 +84,8 @@ class UserJobs:
         self._read: dict[int, tuple[tuple[object, ...], ev.WorkloadOffered | None]] = {}
         # What is decided of tasks that wait, whose comments are all one.
         self._texts: dict[str, str] = {}
-        # How many tasks of an array may run at a time, as it told last.
-        self._at_once: dict[int | None, int | None] = {}
+        # How many tasks of an array may run at a time, which tasks that are jobs do not tell.
+        self._at_once = notes.array_limits()
         self._refused = False
         self.all_read = False
         self._began = False
@@ -113,8 +113,7 @@ class UserJobs:
         there = {job.job_id for job in listed} | {job.array_id for job in listed}
         stated = self._stated_cpus.items()
         self._stated_cpus = {h: cpus for h, cpus in stated if read_handle(h)[0] in there}
-        limits = {j.array_id: limit_of(j.array_tasks) for j in listed if j.array_tasks}
-        self._at_once = {n: most for n, most in (self._at_once | limits).items() if n in there}
+        self._take_in_limits(listed, there)
         for changed in listed:
             is_waiting = changed.state.upper() == "PENDING" and changed.held
             if not is_waiting or changed.job_id in self.keys or not addressed(changed.comment):
@@ -136,11 +135,20 @@ class UserJobs:
             for number, (_, template) in read.items()
             if template is not None
             for offer in offers_of(
-                template, waiting[number], self._at_once.get(waiting[number].array_id)
+                template, waiting[number], self._at_once.get(waiting[number].array_id or 0)
             )
         }
         self._texts = {handle: text for handle, text in self._texts.items() if handle in offers}
         return offers
+
+    def _take_in_limits(self, listed: Sequence[SlurmJob], there: Collection[int | None]) -> None:
+        told = {j.array_id: limit_of(j.array_tasks) for j in listed if j.array_id and j.array_tasks}
+        limits = (self._at_once | told).items()
+        at_once = {n: most for n, most in limits if n in there and most is not None}
+        if at_once != self._at_once:
+            self._at_once = at_once
+            with suppress(OutOfSpace):  # Then it is forgotten with this process.
+                self._notes.put_array_limits(at_once)
 
     def _as_stated(self, job: SlurmJob) -> SlurmJob:
         """A job as its user left it, where we have changed it and not yet given it back.

@@ -62,6 +62,11 @@ class _Load:
         return [(begin, run) for begin, run in runs if run is not None]
 
 
+def prefix_of(runs: Path, key: str) -> Path:
+    """Beginning of the names of a service's generator's run directories."""
+    return runs / ".loads" / f"{key}."
+
+
 class Loads:
     """Load generators: each runs under a supervisor and in its own cgroups.
 
@@ -81,7 +86,7 @@ class Loads:
 
     def prefix(self, key: str) -> Path:
         """Beginning of the names of a service's generator's run directories."""
-        return self._directory / f"{key}."
+        return prefix_of(self._directory.parent, key)
 
     def adopt(self, runs: Mapping[str, bool]) -> None:
         """Take over what an earlier engine left; what serves no running key is ended.

@@ -38,6 +38,7 @@ from wharfinger.host.processes import (
     send_signal,
 )
 from wharfinger.host.reports import End, last_line
+from wharfinger.host.run_control import renew_suspended
 from wharfinger.host.run_dir import (
     Claim,
     RunRecord,
@@ -76,6 +77,7 @@ class SupervisedTree:
     """A run's processes, controlled and measured through its cgroups and its supervisor.
 
     ``settled`` is its end; ``None`` while it is not over. ``group`` may be without paths.
+    ``suspended``: this engine has suspended it, and is to renew that.
     """
 
     def __init__(self, run_dir: Path, start: StartRecord) -> None:
@@ -87,6 +89,7 @@ class SupervisedTree:
         self._pid: int | None = None
         self._pidfd = -1
         self._peak_seen_bytes = 0
+        self.suspended = False
 
     @property
     def supervisor_pid(self) -> int | None:
@@ -94,20 +97,30 @@ class SupervisedTree:
         return self._pid if self.settled is None else None
 
     def suspend(self) -> None:
-        """Stop giving it CPU time: by a freezer, else by its supervisor.
+        """Stop giving it CPU time: by a freezer that its supervisor can thaw, else by that.
 
+        It lasts for a lease, see :meth:`renew_suspension`.
         Raises ``NotFound`` without its run directory, ``OutOfSpace`` without room to tell.
         """
-        if self.settled is not None:
+        if self.settled is not None or self._pidfd < 0:
             return
-        try:
-            self.group.freeze(timeout_seconds=0.0)
-        except EngineFault:
-            if self._pidfd >= 0:
-                request_suspend(self.run_dir, self._pidfd)
+        self.suspended = True
+        if self.group.freezer is not None or self.group.kill_file is not None:
+            request_suspend(self.run_dir, self._pidfd, frozen=True)
+            with suppress(EngineFault):
+                self.group.freeze(timeout_seconds=0.0)
+                return
+        request_suspend(self.run_dir, self._pidfd)
+
+    def renew_suspension(self) -> None:
+        """Let it stay suspended for another lease; raises as :meth:`suspend`."""
+        # Where nobody came for too long its supervisor has let it go on.
+        if not renew_suspended(self.run_dir):
+            self.suspend()
 
     def resume(self) -> None:
         """Give it CPU time again; raises ``NotFound`` if its run directory is gone."""
+        self.suspended = False
         if self.settled is not None:
             return
         with suppress(EngineFault):

@@ -1,5 +1,6 @@
 """From a scenario and a seed to the ``Setup`` of one run, read from top to bottom."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,7 +33,7 @@ from wharfinger.simulator.scenario.scenario_types import (
 )
 from wharfinger.simulator.scenario.setup import Setup, draw_faults
 from wharfinger.simulator.scenario.sizes import Size
-from wharfinger.simulator.scenario.submission import submitted_jobs
+from wharfinger.simulator.scenario.submission import SERVER_LABEL, submitted_jobs
 from wharfinger.simulator.scenario.swf import SwfTrace, read_swf
 from wharfinger.simulator.scenario.trace_population import (
     application_of,
@@ -75,9 +76,12 @@ def build(
     world = _read(size.of_arrivals(scenario), size, streams)
     _check_memory(world)
     counts = [] if scenario.trace is not None else class_counts(world.scenario, size.of_workloads)
-    check_room(len(world.trace_jobs) + sum(counts), sum(group.count for group in world.groups))
-    drafts, times = _population(world, counts)
+    servers = sum(group.count for group in world.groups)
+    stay = [(each.per_server or 0) * servers for each in world.scenario.population]
+    check_room(len(world.trace_jobs) + sum(counts) + sum(stay), servers)
     cluster = tuple(_servers(world))
+    drafts, times = _population(world, counts)
+    drafts, times = _with_those_that_stay(world, cluster, stay, drafts, times)
     scenario, horizon = world.scenario, _horizon(world, drafts, times)
     largest = max(s.cpu_millicpus for s in cluster), max(s.memory_bytes for s in cluster)
     return Setup(
@@ -130,6 +134,7 @@ def _read(scenario: Scenario, size: Size, streams: Streams) -> World:
 
 def _servers(world: World) -> Iterator[Server]:
     cpu_promised, memory_promised = world.promised
+    pins = any(each.per_server for each in world.scenario.population)
     taken: set[str] = set()
     for group in world.groups:
         cpu, memory, count = group.cpu_millicpus, group.memory_bytes, group.count
@@ -143,7 +148,8 @@ def _servers(world: World) -> Iterator[Server]:
             zone = f"zone-{(number - 1) % group.zones + 1}" if group.zones > 1 else ""
             name = f"{prefix}-{number:0{width}}"
             promised = round(cpu * cpu_promised), round(memory * memory_promised)
-            yield Server(name, platform, *promised, zone, labels=group.labels)
+            labels = {**group.labels, SERVER_LABEL: name} if pins else group.labels
+            yield Server(name, platform, *promised, zone, labels=labels)
 
 
 def _listed_servers(scenario: Scenario) -> tuple[ServerGroup, ...]:
@@ -363,6 +369,25 @@ def _population(world: World, counts: Sequence[int]) -> tuple[list[Draft], list[
         gap = base_gap(mean_gap(world, drafts, arrivals.load), arrivals.bursts)
     random = world.streams.of("arrivals")
     return drafts, arrival_times(arrivals, len(drafts), gap, random).tolist()
+
+
+def _with_those_that_stay(
+    world: World,
+    cluster: Sequence[Server],
+    counts: Sequence[int],
+    drafts: Sequence[Draft],
+    times: Sequence[float],
+) -> tuple[list[Draft], list[float]]:
+    """Before all others, and one after another on the servers in their order."""
+    if not any(counts):
+        return list(drafts), list(times)
+    names = [server.name for server in cluster]
+    placed = Counter[PopulationClass]()
+    stay = []
+    for draft in draw_population(world, counts):
+        stay.append(replace(draft, server=names[placed[draft.of] % len(names)]))
+        placed[draft.of] += 1
+    return [*stay, *drafts], [*(0.0 for _ in stay), *times]
 
 
 def _horizon(world: World, drafts: Sequence[Draft], times: Sequence[float]) -> float:

@@ -92,6 +92,7 @@ class Job:
         phases: After the first, which is ``application``.
         ready_seconds: With a readiness probe: it is ready so long after each start.
         hangs_seconds: With a liveness probe: so long after each start it is found not alive.
+        stays: Whether it is on one server from the start, and does not end.
     """
 
     workload: Workload
@@ -108,6 +109,7 @@ class Job:
     phases: tuple[JobPhase, ...] = ()
     ready_seconds: float = 0.0
     hangs_seconds: float = inf
+    stays: bool = False
 
     @property
     def name(self) -> str:

@@ -96,6 +96,7 @@ class Draft:
         name: In its trace; empty = it is numbered.
         seconds: Of a job with phases: its duration, each phase alone on its best platform.
         expected_seconds: That its user says it runs; ``None`` = its user says nothing.
+        server: On which it is from the start; empty = it arrives, and is placed.
     """
 
     of: PopulationClass
@@ -111,6 +112,7 @@ class Draft:
     phases: tuple[JobPhase, ...] = ()
     seconds: float = 0.0
     expected_seconds: float | None = None
+    server: str = ""
 
     @property
     def type(self) -> WorkloadType:
@@ -123,11 +125,14 @@ def class_counts(scenario: Scenario, of_all: Callable[[int], int]) -> list[int]:
 
     A class that is there as stated is there at any size, while there are as many workloads.
     """
-    shares = [each.share for each in scenario.population]
-    total = scenario.workloads
-    if scenario.population[0].count is not None:
+    arriving = [each for each in scenario.population if each.per_server is None]
+    shares = [each.share if each in arriving else 0.0 for each in scenario.population]
+    total = scenario.workloads if arriving else 0
+    if any(each.count is not None for each in arriving):
         shares = [float(each.count or 0) for each in scenario.population]
         total = int(sum(shares))
+    if not total:
+        return [0] * len(shares)
     stated, counts = apportion(shares, total), apportion(shares, of_all(total))
     _leave_none_out(counts, [at for at, count in enumerate(stated) if count])
     return counts
@@ -184,7 +189,7 @@ def _of_class(world: World, each: PopulationClass, count: int) -> Iterator[Draft
         yield Draft(
             each,
             application,
-            cpu,
+            each.stated_cpu_millicpus or cpu,
             takes,
             inf if serves else durations[index] * max(world.rates_of(application)),
             best_effort[index],

@@ -119,6 +119,10 @@ class PopulationClass:
     name: Annotated[str, NAME("Beginning of the workloads' names.", required=True)] = "job"
     share: Annotated[float, NUMBER("Of all workloads, relative to the other classes.")] = 1.0
     count: Annotated[int | None, COUNT("So many instead; then each class has one.")] = None
+    per_server: Annotated[
+        int | None,
+        COUNT("So many on each server, from the start; they stay there.", default="none"),
+    ] = None
     type: Annotated[WorkloadType, TYPE("What kind of workload.")] = WorkloadType.BATCH
     pool: Annotated[
         Pool | None,
@@ -143,6 +147,10 @@ class PopulationClass:
         ),
     ] = ()
     cpus_millicpus: Annotated[tuple[int, ...], CPUS("Usable on a server; one is drawn.")] = (1000,)
+    stated_cpu_millicpus: Annotated[
+        int | None,
+        CPU("That each states, whatever it can use.", name="statesCpus", default="what it can use"),
+    ] = None
     memory_bytes: Annotated[tuple[int, ...], MEMORIES("On each server; one is drawn.")] = (_GIB,)
     duration: Annotated[
         Distribution,
@@ -199,6 +207,10 @@ class PopulationClass:
             ),
             (serves and not has_target, "write its target, e.g. the latency it keeps"),
             (serves and self.best_effort, "a service is not best-effort work"),
+            (
+                self.per_server is not None and (self.count is not None or self.requires),
+                "what is perServer has no count, and requires no label; remove these",
+            ),
             (
                 self.type is WorkloadType.SINGLE_NODE and self.scale.max_servers > 1,
                 "single-node work has one server; write batch",
@@ -324,8 +336,9 @@ class Scenario:
             _check_pool(each)
         if self.regime != DEFAULT and not self.is_physical:
             raise InvalidInput("a regime belongs to truth: physics; remove it, or write that truth")
-        counted = [each.name for each in self.population if each.count is not None]
-        if counted and len(counted) < len(self.population):
+        arriving = [each for each in self.population if each.per_server is None]
+        counted = [each.name for each in arriving if each.count is not None]
+        if counted and len(counted) < len(arriving):
             raise InvalidInput(f"class {counted[0]} has a count and others not; give all one")
         for each in self.population:
             if self.until_seconds is None and each.load is not None and each.lifetime is None:
@@ -346,7 +359,10 @@ def _check_pool(each: PopulationClass) -> None:
     _refuse_where(
         each.name,
         (stated != plain, "its pool says what CPU and memory it can use; remove cpus, memory"),
-        (serves and not has_load, f"pool {each.pool} serves; write load and target"),
+        (
+            serves and not has_load and each.pool is not Pool.PYTHIA_SERVICES,
+            f"pool {each.pool} serves; write load and target",
+        ),
         (has_load and not serves, f"pool {each.pool} has no requests; remove the load"),
         (has_load and each.phases, "a service has no phases; remove them"),
     )

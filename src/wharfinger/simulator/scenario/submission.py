@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import ceil
 
 from wharfinger.errors import InvalidInput
-from wharfinger.model.requirements import are_met, in_words
+from wharfinger.model.requirements import Requirement, are_met, in_words
 from wharfinger.model.workload import (
     Measure,
     Profile,
@@ -27,6 +27,8 @@ from wharfinger.simulator.scenario.scenario_types import Scenario
 from wharfinger.simulator.scenario.targets import TargetKind, TargetOf, Targets, misjudged
 from wharfinger.simulator.truth.ground_truth import TrueResident, alone_with_cpus
 
+SERVER_LABEL = "server"
+"""Of each server by its name, where workloads are on one from the start."""
 _NOT_PROFILED = Profile(ProfileMode.NONE)
 _ONE_SERVER = Scale()
 # Equal values of many jobs are one object each: less memory, and less to collect.
@@ -51,6 +53,7 @@ def submitted_jobs(world: World, drafts: Sequence[Draft], times: Sequence[float]
             draft.load,
             stated=reserved,
             phases=draft.phases,
+            stays=bool(draft.server),
         )
 
 
@@ -84,7 +87,7 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
         _measure(load_command=load_command),
         expected_seconds=draft.expected_seconds,
         adapt=each.adapt,
-        requires=each.requires,
+        requires=((Requirement(SERVER_LABEL, (draft.server,)),) if draft.server else each.requires),
     )
 
 

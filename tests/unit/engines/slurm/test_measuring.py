@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
 from wharfinger.errors import NotFound
 from wharfinger.host.cgroups import find_hierarchies
+from wharfinger.host.supervisor import LaunchSpec
 from wharfinger.model.performance import Quantity, Sample
 from wharfinger.model.workload import Measure, Probe, Run, Target, Workload
 from wharfinger.testing import EngineHarness, ShellPrograms
@@ -180,6 +182,29 @@ def test_what_is_suspended_is_not_taken_for_dead(trial: EngineTrial, tmp_path: P
     trial.perform(act.ResumeWorkload("k"))
     end = trial.wait_for(ev.WorkloadFinished, "k")
     assert end.reason == "not-alive"
+
+
+def test_a_suspension_is_renewed_while_the_engine_is_there(
+    trial: EngineTrial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    short = partial(LaunchSpec, suspension_lease_seconds=1.0)
+    monkeypatch.setattr("wharfinger.engines.slurm.runs.LaunchSpec", short)
+    monkeypatch.setattr("wharfinger.engines.slurm.jobs.RENEW_SECONDS", 0.2)
+    note = tmp_path / "ticks"
+
+    def stands_still() -> bool:
+        before = note.stat().st_size
+        trial.take_in(2.0)
+        return note.stat().st_size == before
+
+    _measured(trial, f"while :; do echo >> {note}; sleep 0.02; done", LINES)
+    trial.wait_until(note.exists, "it runs")
+    trial.perform(act.SuspendWorkload("k"))
+    trial.wait_until(stands_still, "it is suspended")
+    assert stands_still()
+    still = note.stat().st_size
+    trial.perform(act.ResumeWorkload("k"))
+    trial.wait_until(lambda: note.stat().st_size > still, "it goes on")
 
 
 def test_asking_takes_no_time_of_the_manager(trial: EngineTrial):

@@ -13,7 +13,7 @@ from tests.support.fake_slurm import FakeSlurm
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
 from wharfinger.engines.slurm.own_comments import profiler_comment
-from wharfinger.engines.slurm.profiler_jobs import ProfilerJobs
+from wharfinger.engines.slurm.profiler_jobs import ProfilerJobs, listed_profilers
 from wharfinger.engines.slurm.start_notes import StartNotes
 from wharfinger.engines.slurm.user_jobs import UserJobs
 from wharfinger.engines.supervised.copying import CopyOrder
@@ -107,6 +107,8 @@ def test_a_job_of_another_user_is_not_ours_by_its_comment(
     assert not _sweep(jobs)
     states = {job.job_id: job.state for job in slurm.jobs_now()}
     assert states == {foreign: "PENDING", nobodys: "PENDING", own: "CANCELLED"}
+    looked = listed_profilers(slurm.jobs_now(), IDENTITY, profiles)
+    assert [job.job_id for job in looked.values()] == [own]
     assert _sweep(jobs)
     assert not profiles.exists()
 

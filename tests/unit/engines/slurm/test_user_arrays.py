@@ -100,16 +100,27 @@ def test_what_a_user_changes_of_an_array_is_seen_after_its_first_task(
         assert cpus == {**alone, **{f"job {array}_{task}": 8 for task in (3, 4, 5)}}
 
 
-def test_a_task_that_is_offered_again_has_the_limit_of_its_array(users: UserJobs, slurm: FakeSlurm):
+def test_a_task_that_is_offered_again_has_the_limit_of_its_array(
+    users: UserJobs, slurm: FakeSlurm, notes: StartNotes
+):
     array = slurm.hand_in("#!/bin/sh\n", TARGET, array_tasks="0-5%2")
     users.let_go([_order(_offers(users, slurm)[f"job {array}_0"])])
-    users.keys.clear()
     users.give_back([_task(slurm, 0)])
-    offers = _offers(users, slurm)
-    assert {offer.workload.array.at_once for offer in offers.values() if offer.workload.array} == {
-        2
-    }
-    assert f"job {array}_0" in offers
+    for now in (users, _opened(slurm, notes)):
+        now.keys.clear()
+        offers = now.offered([_task(slurm, 0)])  # The others are gone, and it tells no limit.
+        assert offers.keys() == {f"job {array}_0"}
+        assert [o.workload.array and o.workload.array.at_once for o in offers.values()] == [2]
+
+
+def test_the_limit_of_an_array_is_forgotten_with_it(
+    users: UserJobs, slurm: FakeSlurm, notes: StartNotes
+):
+    array = slurm.hand_in("#!/bin/sh\n", TARGET, array_tasks="0-5%2")
+    _offers(users, slurm)
+    assert notes.array_limits() == {array: 2}
+    users.offered([])
+    assert notes.array_limits() == {}
 
 
 def test_a_text_that_slurm_did_not_take_is_written_by_the_next_try(

@@ -38,16 +38,20 @@ def _bars(axes: "Axes", rows: Sequence[Mapping[str, Any]]) -> None:
         places = [place + side * _BAR / 2 for place, _ in told]
         values = [score["value"] for _, score in told]
         errors = [
-            [score["value"] - score["low"] for _, score in told],
+            [max(0.0, score["value"] - score["low"]) for _, score in told],
             [max(0.0, score["high"] - score["value"]) for _, score in told],
         ]
-        axes.bar(
+        bars = axes.bar(
             places, values, _BAR, yerr=errors, label=kind, color=COLOURS[7 - 6 * number],
             hatch=HATCHES[number], capsize=2,
         )  # fmt: skip
+        for bar, (place, _) in zip(bars, told, strict=True):
+            if kind in rows[place].get("estimated", ()):
+                bar.set(fill=False, linestyle="--", edgecolor=COLOURS[7 - 6 * number])
     axes.set_title("scores", loc="left", fontsize=10)
     axes.set_ylim(0, 105)
-    axes.set_xticks(range(len(rows)), [row["name"] for row in rows], rotation=30, ha="right")
+    names = [row["name"] + (" (est.)" if row.get("estimated") else "") for row in rows]
+    axes.set_xticks(range(len(rows)), names, rotation=30, ha="right")
     axes.tick_params(labelsize=8)
     axes.legend(frameon=False, fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2)
 
