@@ -25,6 +25,8 @@ INSTALL_VALGRIND = "valgrind is not installed; install it by: sudo apt-get insta
 ENTRIES = 1024
 """Of the translation buffer that the source fills here; the model's has twice as many."""
 LEAST_TAKEN_PER_SENT_ON = 10.0
+LEAST_EVENTS = 120_000
+"""Of a trace: fewer may be of a rest between two turns."""
 KIB, MIB = 1 << 10, 1 << 20
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _USUAL_SIZES = {1: 32 * KIB, 2: 512 * KIB, 3: 32 * MIB}
@@ -139,7 +141,7 @@ def confinement_of(traced: Traced, events: int) -> Confinement:
     """
     if shutil.which("valgrind") is None:
         return Confinement(INSTALL_VALGRIND)
-    trace = _Trace(traced, int(events * traced.effort))
+    trace = _Trace(traced, max(LEAST_EVENTS, int(events * traced.effort)))
     model = hardware_here()
     half = len(trace.lines) // 2
     replay(trace.lines[:half], model, trace.same_page)
