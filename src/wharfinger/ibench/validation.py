@@ -32,6 +32,8 @@ SHORTFALL_POINTS = 25.0
 RESTING_CPU_SHARE = 0.02
 """Of a CPU, that a source may use at intensity 0, reports included."""
 LEAST_R_SQUARED = 0.95
+CROWDED_SHARE = 0.2
+"""Of the CPUs' time, that others had."""
 SMALL_POINTS = 3.0
 """A shortfall that needs no explanation."""
 EXPLAINED = 0.8
@@ -102,7 +104,8 @@ class Point:
         if self.achieved > self.intensity + EXCESS_POINTS:
             if self.intensity == 100:
                 return f"{where}, so the maximum was measured too low; try it again later"
-            return f"{where}, which is too much"
+            # In a crowd a short point may hold what it makes up for of the time before.
+            return f"{where}, which is too much" if self.waited_share < CROWDED_SHARE else ""
         if self.tells and self.intensity - self.achieved > SHORTFALL_POINTS:
             return f"{where}, and more was to be had"
         if self.intensity == 0 and self.cpu_share > RESTING_CPU_SHARE:

@@ -29,6 +29,7 @@ def sampled(rate: float, cpu_seconds: float) -> SourceSample:
     [
         (40.0, 45.0, 0.0, 0.4, ""),
         (40.0, 51.0, 0.0, 0.4, "intensity 40: achieved 51.0, which is too much"),
+        (40.0, 51.0, 0.3, 0.4, ""),
         (100.0, 109.0, 0.0, 1.0, ""),
         (100.0, 133.0, 0.0, 1.0, "achieved 133.0, so the maximum was measured too low"),
         (80.0, 50.0, 0.0, 0.5, "and more was to be had"),
