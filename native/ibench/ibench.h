@@ -126,6 +126,8 @@ struct source {
     /* Whether the work is at the stage that a maximum may be measured at; NULL: always. */
     bool (*settled)(const struct worker *workers, size_t count);
     double settle_seconds; /* at most, then it is measured all the same */
+    /* Whether CPU time alone bounds its rate; NULL: it does where workers are bound to CPUs. */
+    bool (*cpu_bound)(const struct options *options);
     /* The intensity has changed: gives back at once what is held beyond it; NULL: nothing is. */
     void (*change)(double intensity);
     /* NULL: it holds nothing worth telling. */
@@ -330,5 +332,10 @@ void report_intensity(const struct report *report, double intensity);
 /* All is prepared; with the rate that intensity 100 stands for, 0 where nothing is measured. */
 void report_ready(const struct report *report, const struct options *options, size_t workers);
 double crew_rate_per_second(const struct report *report, const struct crew *crew);
+/* Of work, since the start. */
+uint64_t crew_count(const struct crew *crew);
+double process_cpu_seconds(void);
+/* Of the CPUs, by anyone, since boot; 0 where the kernel does not tell. */
+double busy_seconds(const struct options *options);
 
 #endif

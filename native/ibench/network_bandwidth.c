@@ -75,6 +75,11 @@ static void network_prepare(const struct options *options, struct worker *worker
 
 /* --- requests ------------------------------------------------------------------------------ */
 
+/* Loopback is CPU and memory. */
+static bool network_cpu_bound(const struct options *options) {
+    return !has_peer(options);
+}
+
 static size_t request_bytes(double intensity) {
     size_t bytes = (size_t)(MOST_BYTES * sqrt(intensity / 100));
     return bytes > LEAST_BYTES ? bytes : LEAST_BYTES;
@@ -132,4 +137,5 @@ const struct source network_bandwidth_source = {
     .probe = network_probe,
     .prepare = network_prepare,
     .work = network_work,
+    .cpu_bound = network_cpu_bound,
 };

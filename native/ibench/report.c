@@ -43,7 +43,7 @@ __attribute__((format(printf, 2, 3))) static void say(const struct report *repor
     fail(STATUS_FAULT, "output: %s", strerror(errno));
 }
 
-static uint64_t total_count(const struct crew *crew) {
+uint64_t crew_count(const struct crew *crew) {
     uint64_t total = 0;
     for (size_t i = 0; i < crew->count; i++)
         total += atomic_load_explicit(&crew->workers[i].count, memory_order_relaxed);
@@ -57,14 +57,32 @@ static uint64_t total_used(const struct crew *crew) {
     return total;
 }
 
-static double cpu_seconds(void) {
+double busy_seconds(const struct options *options) {
+    char line[LINE_BYTES];
+    uint64_t ticks = 0;
+    FILE *file = fopen("/proc/stat", "re");
+    if (file == NULL) return 0;
+    while (fgets(line, sizeof line, file) != NULL) {
+        int cpu;
+        unsigned long long user, nice, system, irq, soft_irq, steal;
+        if (sscanf(line, "cpu%d %llu %llu %llu %*u %*u %llu %llu %llu", &cpu, &user, &nice,
+                   &system, &irq, &soft_irq, &steal) != 7)
+            continue;
+        for (size_t i = 0; i < options->cpu_count; i++)
+            if (options->cpus[i] == cpu) ticks += user + nice + system + irq + soft_irq + steal;
+    }
+    fclose(file);
+    return (double)ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+double process_cpu_seconds(void) {
     struct timespec used;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
     return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
 
 void report_begin(struct report *report, const struct crew *crew) {
-    report->count = total_count(crew);
+    report->count = crew_count(crew);
     report->used = total_used(crew);
     report->since_ns = now_ns();
 }
@@ -75,7 +93,7 @@ static double period_seconds(const struct report *report) {
 }
 
 double crew_rate_per_second(const struct report *report, const struct crew *crew) {
-    return (double)(total_count(crew) - report->count) / period_seconds(report);
+    return (double)(crew_count(crew) - report->count) / period_seconds(report);
 }
 
 static double achieved(const struct report *report, const struct crew *crew) {
@@ -93,8 +111,8 @@ void report_period(struct report *report, const struct crew *crew, double intens
         "\"bytes\":%llu,\"footprint_bytes\":%llu}\n",
         seconds(now_ns()), period_seconds(report), intensity, achieved(report, crew),
         crew_rate_per_second(report, crew), crew->source->unit,
-        (unsigned long long)total_count(crew), cpu_seconds(),
-        (unsigned long long)total_count(crew) * crew->source->bytes_per_count,
+        (unsigned long long)crew_count(crew), process_cpu_seconds(),
+        (unsigned long long)crew_count(crew) * crew->source->bytes_per_count,
         (unsigned long long)crew_footprint(crew).held_bytes);
     report_begin(report, crew);
 }

@@ -8,6 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -21,6 +23,7 @@ from wharfinger.host.binaries import ibench_path
 from wharfinger.host.processes import identity_of, marker_of, open_pidfd
 from wharfinger.ibench.driver import measure_maximum, start, start_supervised
 from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
+from wharfinger.ibench.validation import QUICK, Bench, ValidationEffort
 
 pytestmark = pytest.mark.alone
 
@@ -315,7 +318,12 @@ def test_a_run_says_what_it_achieved():
         ),
         (["validate", "--directory", "/nonexist"], "--directory: '/nonexist' is no directory"),
         (["validate", "--maximum", "5"], "--maximum is for ibench run; leave it out"),
-        (["list", "--seconds", "5"], "--seconds is for ibench run and validate"),
+        (["list", "--seconds", "5"], "--seconds is for ibench run"),
+        (["validate", "--seconds", "5"], "--seconds is for ibench run"),
+        (["list", "--quick"], "--quick is for ibench validate"),
+        (["run", "integer", "--intensity", "1", "--report", "x"], "--report is for ibench val"),
+        (["validate", "cpu"], "'cpu'; name one of"),
+        (["validate", "integer", "--report", __file__], "is no directory to write in; name"),
         (["list", "cpu"], "'cpu'; name one of"),
     ],
 )
@@ -335,16 +343,80 @@ def test_a_run_without_a_signal_fails_with_the_reason():
     assert done.stderr.count("\n") == 1
 
 
+def test_sources_are_tried_alone_beside_their_like_and_in_pairs(tmp_path: Path):
+    effort = ValidationEffort(60.0, 0.03, 2, 0.03, 1, True, 16 << 20, 0, 1, 0.1)
+    names = ("integer", "storage-capacity", "network-bandwidth")
+    bench = Bench(effort, lambda words: None)
+    with ExitStack() as stack:
+        for name in names:
+            setting = SourceSetting(source_named(name), (CPU,), tmp_path)
+            bench.validate(replace(setting, quota=16 << 20), stack)
+        reasons = {name: each.reason for name, each in bench.found.items()}
+        if any(reasons.values()):
+            pytest.skip(str(reasons))
+        pairs, across = bench.independence(), bench.independence_across([CPU])
+    for name, each in bench.found.items():
+        assert [point.intensity for point in each.points] == [float(x) for x in range(0, 101, 10)]
+        assert all(point.counted is not None for point in each.points)
+        assert len(each.kept) == (0 if name == "storage-capacity" else 2)
+    # One that holds keeps nothing from its like, so there is no pair with itself.
+    assert {name: set(row) for name, row in pairs.items()} == {
+        name: set(names) - ({name} if name == "storage-capacity" else set()) for name in names
+    }
+    assert {name: set(row) for name, row in across.items()} == {name: set(names) for name in names}
+
+
+def test_a_source_without_a_signal_is_told_with_the_reason():
+    bench = Bench(QUICK, lambda words: None)
+    with ExitStack() as stack:
+        found = bench.validate(SourceSetting(source_named("interconnect"), (CPU,)), stack)
+    assert "only one CPU" in found.reason
+    assert (found.points, found.line, bench.independence()) == ((), None, {})
+    assert bench.independence_across([CPU]) == {}
+
+
+def test_pictures_need_matplotlib(tmp_path: Path):
+    (tmp_path / "matplotlib.py").write_text("raise ImportError")
+    argv = [
+        sys.executable,
+        "-m",
+        "wharfinger",
+        "ibench",
+        "validate",
+        "integer",
+        "--report",
+        str(tmp_path / "pictures"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "pictures need matplotlib; install it with" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.long
-def test_validation_tells_what_holds():
-    done = wharfinger("validate", "integer", "--seconds", "0.5", "-o", "json")
-    (row,) = json.loads(done.stdout)
-    assert row["name"] == "integer"
-    assert done.returncode == (0 if row["holds"] else 3)
-    assert [point["intensity"] for point in row["points"]] == [0, 20, 40, 60, 80, 100]
+def test_validation_is_one_document(tmp_path: Path):
+    report = tmp_path / "report"
+    argv = ["validate", "integer", "storage-capacity", "--quick", "-o", "json"]
+    done = wharfinger(*argv, "--report", str(report))
+    document = json.loads(done.stdout)
+    assert {"sources", "independence", "victims", "machine"} <= document.keys()
+    by_name = {row["name"]: row for row in document["sources"]}
+    assert list(by_name) == ["integer", "storage-capacity"]
+    row = by_name["integer"]
+    assert list(row) == [
+        "name", "available", "reason", "points", "slope", "r_squared", "max_deviation_points",
+        "kept_share", "confinement",
+    ]  # fmt: skip
+    assert [point["intensity"] for point in row["points"]] == list(range(0, 101, 10))
     assert row["points"][0]["achieved"] < 1
-    assert row["points"][1]["achieved"] < row["points"][-1]["achieved"]
-    assert row["neighbour"]["kept_share"] < 0.9
+    assert row["kept_share"]["low"] <= row["kept_share"]["value"] <= row["kept_share"]["high"]
+    for at, one in document["independence"].items():
+        assert at in by_name and set(one) <= set(by_name)
+    assert document["machine"]["quick"] is True
+    assert document["victims"] == []  # Of all sources at once only.
+    drawn = {path.name for path in report.iterdir()}
+    assert {"linearity.png", "linearity.svg"} <= drawn
 
 
 # --- the kernel ----------------------------------------------------------------------------

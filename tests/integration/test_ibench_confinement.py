@@ -1,126 +1,87 @@
 """A source of a cache reaches its own level and none behind it: its addresses, replayed.
 
 Alone each footprint fits its level, so an access that is meant for a level misses those above and
-is held there; what the level behind gets are that level's misses.
+is held there; what the level behind gets are that level's misses. Cachegrind simulates caches of
+its own, so it checks the model.
 """
 
+import json
 import os
 import re
 import shutil
 import subprocess
-from collections import deque
-from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
 
 import pytest
 
 from wharfinger.host.binaries import ibench_path
-from wharfinger.ibench.confinement import PAGE_BYTES, CacheLevel, CacheModel, replay
 from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
+from wharfinger.ibench.tracing import TRACED, Traced, confinement_of, hardware_here
 
-pytestmark = [pytest.mark.long, pytest.mark.alone]
-
-EVENTS = 2_000_000
-"""The last so many of a trace are replayed, half of them to fill the caches."""
-KIB, MIB = 1 << 10, 1 << 20
-ENTRIES = 1024
-CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A source, of what size, and the lists of levels in which its own has that place."""
-
-    name: str
-    intensity: int
-    of: str
-    own: int
-    footprint: int | None = None
-
-    def __str__(self) -> str:
-        return f"{self.name}-{self.intensity}"
-
-
-CASES = [
-    Case("l1-instruction-cache", 90, "instructions", 0),
-    Case("prefetcher", 100, "instructions", 0),
-    Case("l1-data-cache", 90, "data", 0),
-    Case("l2-cache", 10, "data", 1),
-    Case("l2-cache", 80, "data", 1),
-    Case("l2-bandwidth", 100, "data", 1),
-    Case("last-level-cache", 25, "data", 2, 2 * MIB),
-    Case("last-level-cache", 100, "data", 2, 2 * MIB),
-    Case("last-level-cache-bandwidth", 100, "data", 2, 4 * MIB),
-    Case("tlb", 100, "translations", 1, ENTRIES * PAGE_BYTES),
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.alone,
+    pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed"),
 ]
 
-
-def size_here(index: int) -> int:
-    """Of the caches that the sources themselves look at."""
-    text = (CACHES / f"index{index}" / "size").read_text().strip()
-    return int(text.removesuffix("K")) * KIB
+EVENTS = 400_000
+"""Of the longest trace."""
 
 
-def hardware() -> CacheModel:
-    l2, last = CacheLevel(size_here(2), 8), CacheLevel(32 * MIB, 16)
-    translations = [
-        CacheLevel(64 * PAGE_BYTES, 64, PAGE_BYTES),
-        CacheLevel(ENTRIES * 2 * PAGE_BYTES, 8, PAGE_BYTES),
+@pytest.mark.parametrize("case", TRACED, ids=lambda case: f"{case.name}-{case.intensity}")
+def test_it_reaches_its_own_level_and_none_behind(case: Traced):
+    here = signal_here(SourceSetting(source_named(case.name)))
+    if not here.there:
+        pytest.skip(here.reason)
+    told = confinement_of(case, EVENTS)
+    print(case.name, told)  # for whoever looks
+    assert told.is_confined, told
+
+
+@pytest.mark.parametrize(
+    ("name", "taken", "sent_on", "last"),
+    [
+        ("l1-instruction-cache", r"I +refs", r"I1 +misses", 2),
+        ("prefetcher", r"I +refs", r"I1 +misses", 2),
+        ("l1-data-cache", r"D +refs", r"D1 +misses", 2),
+        # Cachegrind has two levels: its last is the one that is meant.
+        ("l2-cache", r"D1 +misses", r"LLd +misses", 1),
+        ("last-level-cache", r"D1 +misses", r"LLd +misses", 2),
+    ],
+)
+def test_cachegrind_says_the_same(name: str, taken: str, sent_on: str, last: int):
+    signal = signal_here(SourceSetting(source_named(name)))
+    if not signal.there:
+        pytest.skip(signal.reason)
+    simulated, operations = cachegrind(next(each for each in TRACED if each.name == name), last)
+    print(name, operations, simulated)  # for whoever looks
+    # Those of the start are among them.
+    assert counted(taken, simulated) >= 10 * counted(sent_on, simulated)
+    assert counted(taken, simulated) > operations / 2
+
+
+def counted(event: str, simulated: str) -> int:
+    found = re.search(rf"{event}: +([\d,]+)", simulated)
+    assert found is not None, simulated
+    return int(found[1].replace(",", ""))
+
+
+def cachegrind(case: Traced, last: int) -> tuple[str, int]:
+    """What it says, and operations."""
+    model = hardware_here()
+    levels = [model.instructions[0], model.data[0], model.data[last]]
+    sizes = [f"{level.size_bytes},{level.ways},64" for level in levels]
+    command = ["valgrind", "--tool=cachegrind", "--cache-sim=yes"]
+    command += ["--cachegrind-out-file=/dev/null"]
+    command += [
+        f"--{option}={size}" for option, size in zip(("I1", "D1", "LL"), sizes, strict=True)
     ]
-    return CacheModel(
-        [CacheLevel(size_here(1), 8), l2, last],
-        [CacheLevel(size_here(0), 8), l2, last],
-        translations,
-    )
-
-
-def traced(case: Case) -> tuple[list[str], range]:
-    """The end of its trace, and the pages that are one."""
-    command = ["valgrind", "--tool=lackey", "--trace-mem=yes", "--log-fd=1"]
     command += [str(ibench_path()), case.name, "--cpus", str(min(os.sched_getaffinity(0)))]
-    command += ["--intensity", str(case.intensity), "--seconds", "2", "--report", "/dev/null"]
+    command += ["--intensity", str(case.intensity), "--seconds", "3"]
     if case.footprint is not None:
         command += ["--footprint", str(case.footprint)]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
-        assert child.stdout is not None
-        last: deque[str] = deque(maxlen=EVENTS)
-        pages = range(0)
-        while block := list(islice(child.stdout, 100_000)):
-            last.extend(block)
-            pages = same_pages(child.pid) or pages
-    return list(last), pages
-
-
-def same_pages(pid: int) -> range:
-    try:
-        maps = Path(f"/proc/{pid}/maps").read_text()
-    except OSError:
-        return range(0)
-    found = re.findall(r"^(\w+)-(\w+) .*/memfd:wharfinger-ibench", maps, re.MULTILINE)
-    if not found:
-        return range(0)
-    return range(int(found[0][0], 16), int(found[-1][1], 16))
-
-
-@pytest.mark.skipif(shutil.which("valgrind") is None, reason="valgrind is not installed")
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_it_reaches_its_own_level_and_none_behind(case: Case):
-    here = signal_here(SourceSetting(source_named(case.name)))
-    if not here.there or not (CACHES / "index2" / "size").exists():
-        pytest.skip(here.reason or "the kernel tells no sizes")
-    trace, pages = traced(case)
-    model = hardware()
-    replay(trace[: len(trace) // 2], model, pages)
-    model.forget_counts()
-    replay(trace[len(trace) // 2 :], model, pages)
-    told = {
-        of: [(level.accesses, level.misses, level.cold) for level in getattr(model, of)]
-        for of in ("instructions", "data", "translations")
-    }
-    print(case, told)  # for whoever looks
-    own = getattr(model, case.of)[case.own]
-    assert own.accesses > 10_000, told
-    assert own.accesses >= 10 * (own.misses - own.cold), told
+        assert child.stdout is not None and child.stderr is not None
+        lines, simulated = child.stdout.read().splitlines(), child.stderr.read()
+    return simulated, json.loads(lines[-1])["count"]

@@ -3,16 +3,16 @@
 import argparse
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.cli import format as fmt
-from wharfinger.cli.main import NOT_AS_EXPECTED, OK
+from wharfinger.cli.main import OK
 from wharfinger.cli.options import add_option, add_output, refuse
-from wharfinger.cli.output import Column, Record, column, fields, indented, show, table
+from wharfinger.cli.output import Column, Record, column, fields, show, table
 from wharfinger.cli.progress import Progress
 from wharfinger.cli.readers import cpu_numbers, number, seconds_above_zero
 from wharfinger.errors import InvalidInput
@@ -21,14 +21,11 @@ from wharfinger.errors import InvalidInput
 if TYPE_CHECKING:
     from wharfinger.ibench.driver import Report, RunningSource
     from wharfinger.ibench.sources import Source, SourceSetting
-    from wharfinger.ibench.validation import Validation
 
 DEFAULT_RUN_SECONDS = 10.0
-DEFAULT_POINT_SECONDS = 1.0
-VALIDATED_BYTES = 256 << 20
-"""That a source which holds memory or storage takes to show that it does what it says."""
 
 _OF_SOURCES = ("--footprint", "--stride", "--quota", "--peer")
+_OF_VALIDATE = ("--quick", "--report")
 _SHAPES = ("--intensity", "--ramp", "--sweep")
 
 
@@ -43,8 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--ramp FROM:TO:STEP:SECONDS", "run: the pressure, step by step, e.g. 0:100:10:2")
     words = "run: from 0 to 100 in one go, e.g. 10ms; what it did is told as a whole"
     add("--sweep DURATION", words, read=seconds_above_zero)
-    words = "run: how long (default: 10s); validate: at each intensity (default: 1s)"
-    add("--seconds DURATION", words, read=seconds_above_zero)
+    add("--seconds DURATION", "run: how long (default: 10s)", read=seconds_above_zero)
     words = "CPUs to work on, e.g. 0,2-3 (default: all that may be used; validate: the first)"
     add("--cpus LIST", words, read=cpu_numbers)
     words = "run: on the other hardware threads of --cpus; for the units of a core"
@@ -62,6 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = "run: rate at intensity 100, of a bandwidth (default: measured first)"
     rate = number(0, 1e18, "a rate per second, such as 2e8", lambda text: float(text) or 1.0)
     add("--maximum PER_SECOND", words, read=rate)
+    add("--quick", "validate: in a minute instead of five, less exactly")
+    words = "validate: draw Figures 5.2 and 5.4 of this machine there; needs matplotlib"
+    add("--report DIR", words)
     add_output(parser)
 
 
@@ -71,11 +70,16 @@ def run(arguments: argparse.Namespace) -> int:
         return _be_peer(arguments)
     refuse(arguments, ["--listen"], "is for ibench peer")
     if arguments.action != "run":
-        refuse(arguments, [*_SHAPES, "--maximum", "--sibling"], "is for ibench run")
+        refuse(arguments, [*_SHAPES, "--maximum", "--seconds", "--sibling"], "is for ibench run")
+    if arguments.action != "validate":
+        refuse(arguments, _OF_VALIDATE, "is for ibench validate")
     if arguments.action == "list":
-        refuse(arguments, ["--seconds"], "is for ibench run and validate")
         return _list(arguments)
-    return _run(arguments) if arguments.action == "run" else _validate(arguments)
+    if arguments.action == "run":
+        return _run(arguments)
+    from wharfinger.cli import ibench_validate  # noqa: PLC0415
+
+    return ibench_validate.run(arguments, _settings(arguments))
 
 
 def _bytes(text: str) -> float:
@@ -91,7 +95,8 @@ def _be_peer(arguments: argparse.Namespace) -> int:
     """Become the program that answers; it ends with its input."""
     from wharfinger.host.binaries import ibench_path  # noqa: PLC0415
 
-    unread = [*_SHAPES, *_OF_SOURCES, "--maximum", "--cpus", "--sibling", "--directory"]
+    unread = [*_SHAPES, *_OF_SOURCES, *_OF_VALIDATE]
+    unread += ["--maximum", "--cpus", "--sibling", "--directory"]
     refuse(arguments, unread, "is for the sources, not for ibench peer")
     if arguments.sources:
         raise InvalidInput(f"SOURCE: {arguments.sources[0]!r}; ibench peer takes none")
@@ -300,70 +305,3 @@ _STEP_COLUMNS: list[Column] = [
     ("FOOTPRINT", lambda step: _footprint_text(step["footprint_bytes"])),
     column("FOR", "seconds", _time_text),
 ]
-
-
-def _validated(setting: "SourceSetting") -> "SourceSetting":
-    # As few CPUs as can be, so that source and neighbor are certain to meet on them.
-    cpus = (setting.cpus or tuple(sorted(os.sched_getaffinity(0))))[: setting.source.cpus]
-    if not setting.source.holds:
-        return replace(setting, cpus=cpus)
-    footprint, quota = setting.footprint or VALIDATED_BYTES, setting.quota or VALIDATED_BYTES
-    return replace(setting, cpus=cpus, footprint=footprint, quota=quota)
-
-
-def _validate(arguments: argparse.Namespace) -> int:
-    from wharfinger.ibench.validation import validate  # noqa: PLC0415
-
-    seconds = arguments.seconds or DEFAULT_POINT_SECONDS
-    with Progress() as progress:
-        validations = [
-            validate(_validated(setting), seconds, progress.tell)
-            for setting in _settings(arguments)
-        ]
-    rows = [_validation_row(validation) for validation in validations]
-    show(rows, arguments.output, lambda: "\n\n".join(map(_validation_text, rows)))
-    return OK if all(validation.holds for validation in validations) else NOT_AS_EXPECTED
-
-
-def _validation_row(validation: "Validation") -> Record:
-    effect, reason = validation.effect, validation.reason
-    return {
-        "name": validation.source.name,
-        "signal": not reason,
-        "reason": reason or None,
-        "holds": None if reason else validation.holds,
-        "problems": list(validation.problems),
-        "unit": validation.source.unit,
-        "maximum_per_second": validation.maximum_per_second,
-        "slope": validation.slope,
-        "points": [asdict(point) for point in validation.points],
-        "neighbour": effect and {**asdict(effect), "kept_share": effect.kept_share},
-    }
-
-
-_POINT_COLUMNS: list[Column] = [
-    column("INTENSITY", form=fmt.number),
-    column("ACHIEVED", form="{:.1f}".format),
-    column("LEFT", form="{:.1f}".format),
-    ("RATE", lambda point: _rate_text(point["rate_per_second"], point["unit"])),
-    column("OF A CPU", "cpu_share", "{:.1%}".format),
-]
-
-
-def _validation_text(row: Record) -> str:
-    if not row["signal"]:
-        return f"{row['name']}: no signal here: {row['reason']}"
-    effect = row["neighbour"]
-    points = [{**point, "unit": row["unit"]} for point in row["points"]]
-    verdict = "does what it says" if row["holds"] else "does not do what it says"
-    effect_text = "what it holds no other gets, so no neighbor was tried"
-    if effect is not None:
-        withdrawn = fmt.latency(max(effect["withdrawal_seconds"], 1e-6))
-        kept = f"{effect['kept_share']:.0%} of its performance"
-        effect_text = f"a neighbor of intensity 100 keeps {kept}; withdrawn within {withdrawn}"
-    lines = [
-        *(f"! {problem}" for problem in row["problems"]),
-        table(points, _POINT_COLUMNS),
-        f"slope {row['slope']:.3f}; {effect_text}",
-    ]
-    return "\n".join([f"{row['name']}: {verdict}", *map(indented, lines)])

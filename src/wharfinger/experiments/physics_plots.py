@@ -28,7 +28,7 @@ Square = tuple[Sequence[str], Sequence[str], Array]
 """Names of rows and of columns, and values."""
 PANEL_INCHES = 4.6
 _EDGE = "#14307d"
-NAMED_CELLS = 16
+NAMED_CELLS = 17
 """Limit of columns with names and numbers; more would be too small to read."""
 _ROOM = 0.55
 """Value of a cell, below which its number is written in white."""
@@ -136,6 +136,7 @@ def matrices(panels: Mapping[str, Square], title: str) -> "Figure":
             axes.set_title(name)
             shown = axes.imshow(values, cmap=f"{BUSY}_r", vmin=0, vmax=1, aspect="auto")
             axes.grid(visible=False)
+            axes.patch.set(hatch="////", facecolor="white")  # Where nothing was measured.
             if len(columns) <= NAMED_CELLS:
                 axes.set_xticks(range(len(columns)), labels=columns, rotation=90, fontsize=9)
                 axes.set_yticks(range(len(rows)), labels=rows, fontsize=9)

@@ -1,8 +1,8 @@
 """Which levels of cache and translation a source reaches, by a model that replays its addresses.
 
-Called by the tests of the sources, with the trace of valgrind's lackey. Source: dissertation 5.4, a
-source is confined to its own resource. Sets are chosen by address, the least recently used line
-leaves; there are no prefetchers, and a level is filled by whatever passes it. Pure.
+Called by ``tracing``, with what valgrind's lackey prints. Source: dissertation 5.4, a source is
+confined to its own resource. Sets are chosen by address, the least recently used line leaves; there
+are no prefetchers, and a level is filled by whatever passes it. Pure.
 """
 
 from collections.abc import Iterable, Sequence
@@ -82,10 +82,18 @@ def replay(trace: Iterable[str], hardware: CacheModel, same_page: range = range(
 
     All pages of ``same_page`` show one page of memory.
     """
+    instructions, first = hardware.instructions, hardware.instructions[0]
+    fetched = -1
     for line in trace:
         kind = line[1]
         if line[0] == "I":
-            _send(int(line[3 : line.index(",")], 16), hardware.instructions)
+            address = int(line[3 : line.index(",")], 16)
+            unit = address // first.unit_bytes
+            if unit == fetched:  # Still the line used last: no set changes.
+                first.accesses += 1
+            else:
+                fetched = unit
+                _send(address, instructions)
         elif line[0] == " " and kind in "LSM":
             address = int(line[3 : line.index(",")], 16)
             _send(address, hardware.translations)

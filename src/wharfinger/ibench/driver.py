@@ -59,6 +59,12 @@ class SourceProcess(ABC):
         self._pidfd = pidfd
         self._stopped = False
 
+    @property
+    def pid(self) -> int:
+        """Of the process whose end is told."""
+        lines = Path(f"/proc/self/fdinfo/{self._pidfd}").read_text().splitlines()
+        return int(dict(line.split(":\t") for line in lines)["Pid"])
+
     def tell(self, line: str) -> None:
         """Give it a line of input; that it has ended is seen at its output."""
         with contextlib.suppress(BrokenPipeError):
@@ -172,6 +178,11 @@ class RunningSource(contextlib.AbstractContextManager["RunningSource"]):
 
     def __exit__(self, *exception: object) -> None:
         self.stop()
+
+    @property
+    def pid(self) -> int:
+        """Of its process, or of its supervisor's where it has one."""
+        return self._process.pid
 
     def fileno(self) -> int:
         """Readable when there are reports, for ``selectors``; then call :meth:`read`."""
@@ -287,6 +298,11 @@ def start(setting: SourceSetting, *options: str) -> RunningSource:
     could not be started.
     """
     return _prepared(setting, PlainProcess(setting.command(*options)))
+
+
+def started(setting: SourceSetting, prefix: Sequence[str]) -> RunningSource:
+    """The same by way of another command, which becomes the source. Raises as :func:`start`."""
+    return _prepared(setting, PlainProcess([*prefix, *setting.command()]))
 
 
 def start_supervised(

@@ -43,6 +43,12 @@ class Source:
         """As the command line knows it."""
         return self.resource.value
 
+    @property
+    def has_threads_of_all_cpus(self) -> bool:
+        """Whether its threads may run on any of its CPUs, rather than one on each."""
+        pooled = (SharedResource.NETWORK_BANDWIDTH, SharedResource.MEMORY_CAPACITY)
+        return self.uses_directory or self.resource in pooled
+
 
 _TIME, _OPERATIONS = "of each CPU's time", "operations/s"
 SOURCES = (
@@ -185,7 +191,7 @@ class SourceSetting:
         directory: Whose file system it works on; read by those that ``uses_directory``.
         file_bytes: Of the file that it works on, which has no name and leaves nothing.
         maximum_per_second: What intensity 100 stands for, where ``measures_maximum``; ``None`` =
-            measured at each start, which takes 1 to 5 seconds of full pressure.
+            measured at each start, which takes 2 to 6 seconds of full pressure.
         footprint: Bytes of memory at most; ``None`` = as much as the source would take.
         stride: Bytes from one access to the next; ``None`` = random.
         quota: Bytes of storage at intensity 100; ``None`` = a tenth of what is free.
