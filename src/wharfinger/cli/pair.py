@@ -13,7 +13,7 @@ from wharfinger.cli.readers import cpu_numbers, whole
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from wharfinger.profiler.pairing import Mapped, Scores
+    from wharfinger.ibench.pairing import Mapped, Scores
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Find the best pairs; status 3 where one causes more than its neighbor tolerates."""
-    from wharfinger.profiler.pairing import common_sources, share  # noqa: PLC0415
+    from wharfinger.ibench.pairing import common_sources, share  # noqa: PLC0415
 
     programs = [_scores(path) for path in arguments.profiles]
     if len(programs) < 2:
@@ -53,7 +53,7 @@ def _places(arguments: argparse.Namespace, programs: int) -> list[str]:
 
 
 def _scores(path: str) -> "Scores":
-    from wharfinger.profiler.pairing import Scores  # noqa: PLC0415
+    from wharfinger.ibench.pairing import Scores  # noqa: PLC0415
 
     profile = read_json(path, path)
     try:

@@ -8,6 +8,7 @@ import numpy as np
 
 from wharfinger.experiments.plots import (
     BUSY,
+    COLOURS,
     LIGHT,
     WIDTH_INCHES,
     Curve,
@@ -28,7 +29,9 @@ Square = tuple[Sequence[str], Sequence[str], Array]
 """Names of rows and of columns, and values."""
 PANEL_INCHES = 4.6
 _EDGE = "#14307d"
-NAMED_CELLS = 16
+_SHAPES = ("o", "s", "^", "D", "v", "P", "X")
+_PARTS = (("#14307d", ""), ("#9a9a9a", "...."), ("#f2f2f2", "////"))
+NAMED_CELLS = 17
 """Limit of columns with names and numbers; more would be too small to read."""
 _ROOM = 0.55
 """Value of a cell, below which its number is written in white."""
@@ -91,39 +94,54 @@ def curves(
     log: bool = False,
     limits: tuple[float | None, float | None] = (0.0, None),
     legend: Literal["", "upper left", "upper right", "lower right"] = "",
+    columns: int = 2,
 ) -> "Figure":
     """Labelled lines, with a legend where they are too close for labels on them.
 
-    ``log`` is for the horizontal axis, ``limits`` are for the vertical one.
+    ``log`` is for the horizontal axis, ``limits`` are for the vertical one. With more than two
+    ``columns`` of panels they are small.
     """
     along_label, up_label = axes_labels
-    with _grid(panels, title, 3.4, up_label, on_lines=True) as (figure, all_axes):
+    inches = 3.4 if columns <= 2 else 1.9
+    with _grid(panels, title, inches, up_label, on_lines=True, most=columns) as (figure, all_axes):
         for axes, group in zip(all_axes, panels.values(), strict=False):
             draw_lines(axes, group)
-            axes.set(ylim=limits, xlabel=along_label)
+            axes.set(ylim=limits)
+            if columns <= 2:
+                axes.set_xlabel(along_label)
             if log:
                 axes.set_xscale("log")
                 _round_ticks(axes)
             if legend:
                 axes.legend(loc=legend, frameon=False, fontsize=10, handlelength=2.4)
+        if columns > 2:
+            figure.supxlabel(along_label)
     return figure
 
 
 @contextlib.contextmanager
 def _grid(
-    panels: Mapping[str, Any], title: str, inches: float, ylabel: str, *, on_lines: bool = False
+    panels: Mapping[str, Any],
+    title: str,
+    inches: float,
+    ylabel: str,
+    *,
+    on_lines: bool = False,
+    most: int = 2,
 ) -> "Iterator[tuple[Figure, list[Axes]]]":
-    columns = min(2, len(panels))
+    columns = min(most, len(panels))
     rows = -(-len(panels) // columns)
-    width = PANEL_INCHES * columns if columns > 1 else WIDTH_INCHES
+    width = WIDTH_INCHES if columns == 1 else PANEL_INCHES * min(columns, 2)
     size = (width, inches * rows + 0.5)
     with canvas(rows, columns, title, size, on_lines=on_lines) as (figure, all_axes):
         for axes, name in zip(all_axes, panels, strict=False):
-            axes.set_title(name)
+            axes.set_title(name, fontsize=12 if most <= 2 else 9.5)
         yield figure, all_axes
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
-        for axes in all_axes[::columns]:
+        if most > 2:
+            figure.supylabel(ylabel)
+        for axes in all_axes[::columns] if most <= 2 else ():
             axes.set_ylabel(ylabel)
 
 
@@ -154,6 +172,47 @@ def _write_in(axes: "Axes", values: Array) -> None:
                 colour = "black" if value > _ROOM else "white"
                 text = f"{value:.2f}".lstrip("0")
                 axes.text(column, row, text, color=colour, ha="center", va="center", fontsize=7)
+
+
+def bubbles(
+    panels: "Panels[tuple[Array, Array, Array]]", title: str, axes_labels: tuple[str, str]
+) -> "Figure":
+    """Points with sizes, in percent; kinds differ in shade and in shape."""
+    with _grid(panels, title, 4.6, axes_labels[1]) as (figure, all_axes):
+        for axes, kinds in zip(all_axes, panels.values(), strict=False):
+            for number, (kind, (along, up, size)) in enumerate(kinds.items()):
+                axes.scatter(
+                    along, up, 14 * np.asarray(size), marker=_SHAPES[number % len(_SHAPES)],
+                    facecolor=COLOURS[number % len(COLOURS)], edgecolor="black", linewidth=0.5,
+                    alpha=0.55, label=kind,
+                )  # fmt: skip
+            axes.set(xlim=(-3, 103), ylim=(-3, 103), xlabel=axes_labels[0])
+        labelled = all_axes[0].get_legend_handles_labels()
+        legend = figure.legend(
+            *labelled, loc="outside lower center", frameon=False, ncols=3, fontsize=10
+        )
+        for handle in legend.legend_handles:
+            handle.set_sizes([50.0])  # type: ignore[union-attr] # of a scatter
+    return figure
+
+
+def stacks(panels: Panels[Mapping[str, float]], title: str, ylabel: str) -> "Figure":
+    """Bars of parts, by bar and part, in three shades with hatches."""
+    with _grid(panels, title, 3.6, ylabel) as (figure, all_axes):
+        for axes, each in zip(all_axes, panels.values(), strict=False):
+            below = np.zeros(len(each))
+            for number, part in enumerate(next(iter(each.values()))):
+                values = np.array([parts[part] for parts in each.values()])
+                shade, hatch = _PARTS[number % len(_PARTS)]
+                axes.bar(
+                    range(len(each)), values, 0.7, below, label=part, facecolor=shade, hatch=hatch,
+                    edgecolor="black", linewidth=0.6,
+                )  # fmt: skip
+                below += values
+            axes.set_xticks(range(len(each)), labels=list(each))
+        handles = all_axes[0].get_legend_handles_labels()
+        figure.legend(*handles, loc="outside lower center", frameon=False, ncols=4, fontsize=10)
+    return figure
 
 
 def distributions(groups: Panels[Array], title: str, xlabel: str) -> "Figure":

@@ -8,7 +8,11 @@ from wharfinger.experiments.arq_figure2 import ARQ_FIGURE2
 from wharfinger.experiments.arq_figures import ARQ_FIGURE3, ARQ_FIGURE5, ARQ_FIGURE6
 from wharfinger.experiments.arq_tables import ARQ_TABLE62, ARQ_TABLE63
 from wharfinger.experiments.ground_truth import GroundTruthStudy
+from wharfinger.experiments.ibench_figure51 import IBENCH_FIGURE51
+from wharfinger.experiments.ibench_figure52 import IBENCH_FIGURE52
+from wharfinger.experiments.ibench_figure53 import IBENCH_FIGURE53
 from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
+from wharfinger.experiments.ibench_figure59 import IBENCH_FIGURE59
 from wharfinger.experiments.paragon_accounting import PARAGON_ACCOUNTING
 from wharfinger.experiments.paragon_decisions import PARAGON_FIGURE9, PARAGON_FIGURE14
 from wharfinger.experiments.paragon_figure5 import PARAGON_FIGURE5
@@ -70,7 +74,11 @@ _ALL: tuple[Experiment, ...] = (
     PYTHIA_FIGURE9,
     PYTHIA_FIGURE10,
     PYTHIA_UNSEEN,
+    IBENCH_FIGURE51,
+    IBENCH_FIGURE52,
+    IBENCH_FIGURE53,
     IBENCH_FIGURE54,
+    IBENCH_FIGURE59,
     PHYSICS_MATRICES,
     MEASURED_GAVEL,
     MEASURED_TABLES,
