@@ -110,11 +110,11 @@ class Solver:
             GAINS,
             constants.whim,
         )
-        self._numbers: dict[tuple[str, int], int] = {}
-        self._rows: dict[tuple[str, int], CoefficientRow] = {}
+        self._numbers: dict[str, int] = {}
+        self._rows: dict[str, CoefficientRow] = {}
 
     def _number(self, application: Application, cores: int) -> int:
-        key = application.name, cores
+        key = _key(application, cores)
         number = self._numbers.get(key)
         if number is None:
             row = row_of(application, self.hardware.cores_of(cores), self._smt_cost)
@@ -135,7 +135,7 @@ class Solver:
         ]
 
     def _spent(self, asked: Asked, share: float, used: Sequence[float]) -> Spent:
-        key = asked.application.name, asked.cores
+        key = _key(asked.application, asked.cores)
         if key not in self._rows:
             hardware = self.hardware.cores_of(asked.cores)
             self._rows[key] = row_of(asked.application, hardware, self._smt_cost)
@@ -155,6 +155,10 @@ class Solver:
             [each.rereads for each in asked],
             [each.beside for each in asked],
         )
+
+
+def _key(application: Application, cores: int) -> str:
+    return f"{application.name}\0{cores}" if cores else application.name
 
 
 def latency(device: int, used: float) -> float:
