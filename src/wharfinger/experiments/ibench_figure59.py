@@ -29,7 +29,6 @@ from wharfinger.experiments.ibench_sources import (
     sources_beside,
     tolerated,
 )
-from wharfinger.experiments.statistics import interval
 from wharfinger.ibench.pairing import Scores, pair_of
 from wharfinger.model.arrays import Array
 from wharfinger.model.interference import SharedResource
@@ -351,15 +350,17 @@ def _picked(found: Sequence[_Found]) -> list[int]:
 
 
 def _programs(mixes: Sequence[tuple[Sequence[str], _Found]]) -> Panels:
-    """By program of each mix and by rule, its performance."""
+    """By mix, program and rule, its performance."""
     return {
-        # A program may be there twice.
-        f"{number}: {program}" + " " * place: {
-            rule: interval([float(np.mean([each.performance[place] for each in found[rule]]))])
-            for rule in (RANDOM, INTERFERENCE, CORES, BEST)
+        f"mix {number}": {
+            # A program may be there twice.
+            program + " " * place: {
+                rule: float(np.mean([each.performance[place] for each in found[rule]]))
+                for rule in (RANDOM, INTERFERENCE, CORES, BEST)
+            }
+            for place, program in enumerate(mix)
         }
         for number, (mix, found) in enumerate(mixes, 1)
-        for place, program in enumerate(mix)
     }
 
 
@@ -394,14 +395,14 @@ IBENCH_FIGURE59 = GroundTruthStudy(
             {
                 "axes_labels": ("mixes (%)", "mean performance"),
                 "limits": (0.25, 1.05),
-                "legend": "upper left",
+                "legend": "below",
             },
         ),
         Picture(
             "programs",
-            plots.bars,
+            physics_plots.grouped,
             "Programs of the mixes that gain least, middle and most",
-            {"ylabel": "performance (1 = isolated)", "published": {}},
+            {"ylabel": "performance (1 = isolated)"},
         ),
         Picture(
             "cycles",

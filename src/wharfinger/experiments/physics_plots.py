@@ -21,6 +21,7 @@ from wharfinger.model.arrays import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 T = TypeVar("T")
 Panels = Mapping[str, Mapping[str, T]]
@@ -30,7 +31,7 @@ Square = tuple[Sequence[str], Sequence[str], Array]
 PANEL_INCHES = 4.6
 _EDGE = "#14307d"
 _SHAPES = ("o", "s", "^", "D", "v", "P", "X")
-_PARTS = (("#14307d", ""), ("#9a9a9a", "...."), ("#f2f2f2", "////"))
+_PARTS = (("#14307d", ""), ("#9a9a9a", "...."), ("#f2f2f2", "////"), ("#ffffff", ""))
 NAMED_CELLS = 17
 """Limit of columns with names and numbers; more would be too small to read."""
 _ROOM = 0.55
@@ -93,7 +94,7 @@ def curves(
     *,
     log: bool = False,
     limits: tuple[float | None, float | None] = (0.0, None),
-    legend: Literal["", "upper left", "upper right", "lower right"] = "",
+    legend: Literal["", "upper left", "upper right", "lower right", "below"] = "",
     columns: int = 2,
 ) -> "Figure":
     """Labelled lines, with a legend where they are too close for labels on them.
@@ -103,7 +104,11 @@ def curves(
     """
     along_label, up_label = axes_labels
     inches = 3.4 if columns <= 2 else 1.9
-    with _grid(panels, title, inches, up_label, on_lines=True, most=columns) as (figure, all_axes):
+    on_lines = legend != "below"
+    with _grid(panels, title, inches, up_label, on_lines=on_lines, most=columns) as (
+        figure,
+        all_axes,
+    ):
         for axes, group in zip(all_axes, panels.values(), strict=False):
             draw_lines(axes, group)
             axes.set(ylim=limits)
@@ -112,8 +117,10 @@ def curves(
             if log:
                 axes.set_xscale("log")
                 _round_ticks(axes)
-            if legend:
+            if legend and legend != "below":
                 axes.legend(loc=legend, frameon=False, fontsize=10, handlelength=2.4)
+        if legend == "below":
+            _legend_below(figure, all_axes)
         if columns > 2:
             figure.supxlabel(along_label)
     return figure
@@ -187,32 +194,52 @@ def bubbles(
                     alpha=0.55, label=kind,
                 )  # fmt: skip
             axes.set(xlim=(-3, 103), ylim=(-3, 103), xlabel=axes_labels[0])
-        labelled = all_axes[0].get_legend_handles_labels()
-        legend = figure.legend(
-            *labelled, loc="outside lower center", frameon=False, ncols=3, fontsize=10
-        )
+        legend = _legend_below(figure, all_axes)
         for handle in legend.legend_handles:
             handle.set_sizes([50.0])  # type: ignore[union-attr] # of a scatter
     return figure
 
 
 def stacks(panels: Panels[Mapping[str, float]], title: str, ylabel: str) -> "Figure":
-    """Bars of parts, by bar and part, in three shades with hatches."""
+    """Bars of parts, by bar and part, in shades with hatches."""
+    return _bars(panels, title, ylabel, stacked=True)
+
+
+def grouped(panels: Panels[Mapping[str, float]], title: str, ylabel: str) -> "Figure":
+    """Bars side by side, by group and name, in shades with hatches."""
+    return _bars(panels, title, ylabel, stacked=False)
+
+
+def _bars(
+    panels: Panels[Mapping[str, float]], title: str, ylabel: str, *, stacked: bool
+) -> "Figure":
     with _grid(panels, title, 3.6, ylabel) as (figure, all_axes):
         for axes, each in zip(all_axes, panels.values(), strict=False):
-            below = np.zeros(len(each))
-            for number, part in enumerate(next(iter(each.values()))):
-                values = np.array([parts[part] for parts in each.values()])
+            names = list(next(iter(each.values())))
+            places, below = np.arange(len(each)), np.zeros(len(each))
+            width = 0.7 if stacked else 0.8 / len(names)
+            for number, name in enumerate(names):
+                values = np.array([one[name] for one in each.values()])
                 shade, hatch = _PARTS[number % len(_PARTS)]
+                aside = 0.0 if stacked else (number + 0.5) * width - 0.4
                 axes.bar(
-                    range(len(each)), values, 0.7, below, label=part, facecolor=shade, hatch=hatch,
+                    places + aside, values, width, below, label=name, facecolor=shade, hatch=hatch,
                     edgecolor="black", linewidth=0.6,
                 )  # fmt: skip
-                below += values
-            axes.set_xticks(range(len(each)), labels=list(each))
-        handles = all_axes[0].get_legend_handles_labels()
-        figure.legend(*handles, loc="outside lower center", frameon=False, ncols=4, fontsize=10)
+                below = below + values if stacked else below
+            axes.set_xticks(places, labels=list(each))
+        _legend_below(figure, all_axes)
     return figure
+
+
+def _legend_below(figure: "Figure", all_axes: "Sequence[Axes]") -> "Legend":
+    """One for all panels, of that with most names."""
+    handles, labels = max(
+        (axes.get_legend_handles_labels() for axes in all_axes), key=lambda each: len(each[1])
+    )
+    place: Any = "outside lower center"
+    legend: Legend = figure.legend(handles, labels, loc=place, frameon=False, ncols=3, fontsize=10)
+    return legend
 
 
 def distributions(groups: Panels[Array], title: str, xlabel: str) -> "Figure":
