@@ -52,7 +52,7 @@ half of memory does not show: both are held."""
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
+class MemoryDemand:
     """Of one job, in percent of the server's: as iBench measures it, and as it is."""
 
     capacity: float
@@ -97,8 +97,8 @@ def _jobs(truth: Physics, name: str) -> Iterator[tuple[TrueResident, float]]:
         yield replace(idle, load_per_second=load * could), load * _CLIENTS_PER_BUBBLE
 
 
-def _demand(truth: Physics, probes: Probes, job: TrueResident, size: float) -> Demand:
-    return Demand(
+def _demand(truth: Physics, probes: Probes, job: TrueResident, size: float) -> MemoryDemand:
+    return MemoryDemand(
         _caused(truth, probes, job, R.MEMORY_CAPACITY),
         _caused(truth, probes, job, R.MEMORY_BANDWIDTH),
         100 * min(1.0, job.memory_bytes / _HARDWARE.memory_bytes),
@@ -115,14 +115,14 @@ def _caused(truth: Physics, probes: Probes, job: TrueResident, resource: SharedR
     return probes.caused(WITHOUT_SMT, resource, job, [kept], 0.0, _PROBE).value
 
 
-def _columns(demands: Sequence[Demand], *names: str) -> tuple[Array, Array, Array]:
+def _columns(demands: Sequence[MemoryDemand], *names: str) -> tuple[Array, Array, Array]:
     along, up, size = (
         np.array([getattr(each, name) for each in demands]) for name in (*names, "size")
     )
     return along, up, size
 
 
-def _numbers(found: Mapping[str, Sequence[Demand]]) -> Iterator[tuple[str, float]]:
+def _numbers(found: Mapping[str, Sequence[MemoryDemand]]) -> Iterator[tuple[str, float]]:
     for kind, demands in found.items():
         for name in ("capacity", "bandwidth", "footprint", "used"):
             values = [getattr(each, name) for each in demands]

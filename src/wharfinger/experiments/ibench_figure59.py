@@ -73,7 +73,7 @@ _Cost = Callable[[_Place], float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
+class MappingOutcome:
     """Of one mapping of a mix.
 
     Attributes:
@@ -114,23 +114,23 @@ class Chip:
         return TrueResident(program, 1000.0, memory, cores=group)
 
     def performance(self, mix: Sequence[str], place: _Place) -> Array:
-        """(programs,) as in ``Outcome``."""
+        """(programs,) as in ``MappingOutcome``."""
         group = [self._on(program, core) for program, core in zip(mix, place, strict=True)]
         best = [self.rates[program].max() for program in mix]
         return np.asarray(np.array(self.truth.rates(self.name, group)) / best)
 
     def kept(self, mix: Sequence[str], place: _Place) -> Array:
-        """(programs,) as in ``Outcome``."""
+        """(programs,) as in ``MappingOutcome``."""
         group = [self._on(program, core) for program, core in zip(mix, place, strict=True)]
         alone = [self.rates[program][core] for program, core in zip(mix, place, strict=True)]
         return np.asarray(np.array(self.truth.rates(self.name, group)) / alone)
 
-    def outcome(self, mix: Sequence[str], place: _Place) -> Outcome:
+    def outcome(self, mix: Sequence[str], place: _Place) -> MappingOutcome:
         """What a mapping comes to."""
         group = [self._on(program, core) for program, core in zip(mix, place, strict=True)]
         spent = np.array([[x.core, x.cache, x.memory] for x in self.truth.spent(self.name, group)])
         time = (spent / spent.sum(axis=1, keepdims=True)).mean(axis=0)
-        return Outcome(self.performance(mix, place), self.kept(mix, place), time)
+        return MappingOutcome(self.performance(mix, place), self.kept(mix, place), time)
 
     def scores(self, program: str, group: int) -> Scores:
         """Tolerated where a source costs 5%, caused by what a probe loses, both with noise."""
@@ -226,7 +226,7 @@ def mixes_of(size: int, count: int, seed: int) -> list[tuple[str, ...]]:
 # --- mappings -------------------------------------------------------------------------------
 
 
-def mapped(chip: Chip, mix: Sequence[str], seed: int) -> dict[str, list[Outcome]]:
+def mapped(chip: Chip, mix: Sequence[str], seed: int) -> dict[str, list[MappingOutcome]]:
     """By rule, what its mapping comes to; of ``RANDOM``, all of them, or some."""
     random = np.random.default_rng([seed, len(mix)])
     every = list(permutations(chip.slots)) if len(mix) <= _EXHAUSTIVE else []
@@ -298,7 +298,7 @@ def _descend(cost: _Cost, place: _Place) -> _Place:
 
 # --- numbers and panels ---------------------------------------------------------------------
 
-_Found = Mapping[str, Sequence[Outcome]]
+_Found = Mapping[str, Sequence[MappingOutcome]]
 _RULES = (RANDOM, EQUATION, INTERFERENCE, CORES, BEST, LEAST)
 
 
