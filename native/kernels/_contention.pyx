@@ -22,7 +22,7 @@ from _whims cimport whim_of
 cdef enum:
     SHARED = 4          # memory, last-level cache, disk, network
     UNKNOWN = 5         # the same, and the turn at the CPUs
-    PRIVATE = 7
+    PRIVATE = 9         # of a core: see CORE_RESOURCES
     POINTS = 27         # of a miss curve
     NUMBERS = 17        # of a row, before pressures, sensitivities and the curve
     MOST = 200          # iterations
@@ -153,7 +153,7 @@ cdef class Contention:
         """One more application; the number to ask for it by.
 
         Args:
-            numbers: (17 + 7 + 7 + 27,) ``Row``'s, in its order.
+            numbers: (17 + 9 + 9 + 27,) ``Row``'s, in its order.
             identity: Its, below 2^62; from there on, a source's, which have no whims together.
         """
         if numbers.shape[0] != NUMBERS + 2 * PRIVATE + POINTS:

@@ -11,7 +11,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from wharfinger.model.interference import SharedResource
+from wharfinger.model.interference import SCORED, SharedResource
 from wharfinger.simulator.truth.physics.application import (
     Application,
     Mix,
@@ -22,7 +22,7 @@ from wharfinger.simulator.truth.physics.application import (
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.hardware import GIB, KIB, MIB, Hardware
 from wharfinger.simulator.truth.physics.solver import Asked
-from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, MODELLED, source_of
+from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, source_of
 
 Group = tuple[Hardware, list[Asked]]
 """A server and those on it."""
@@ -30,7 +30,7 @@ Pick = Callable[[float, float], float]
 """A number between two."""
 
 PLATFORMS = tuple(HARDWARE.values())
-SOURCES = tuple(each for each in SharedResource if each in MODELLED)
+SOURCES = tuple(SharedResource)
 
 
 def log_between(pick: Pick, low: float, high: float) -> float:
@@ -103,7 +103,7 @@ def group(hardware: Hardware, count: int, pick: Pick) -> list[Asked]:
     made: list[Asked] = []
     for place in range(count):
         if pick(0, 1) < 0.15:
-            resource = SOURCES[int(pick(0, len(SOURCES) - 1e-6))]
+            resource = SCORED[int(pick(0, len(SCORED) - 1e-6))]  # seeds name groups
             near = int(pick(0, max(1, len(made)) - 1e-6))
             if hardware.smt or resource not in CORE_SOURCES:
                 made.append(source_beside(resource, pick(0, 100), hardware, made, near))

@@ -260,7 +260,10 @@ def _turn(group: _Group, state: State, busy: Array) -> float:
 
 
 def _group(asked: Sequence[Asked], hardware: Hardware, constants: Constants) -> _Group:
-    rows = [row_of(each.application, hardware, constants.smt_cost) for each in asked]
+    rows = [
+        row_of(each.application, hardware.cores_of(each.cores), constants.smt_cost)
+        for each in asked
+    ]
     threads = [min(each.cpus, row.threads) for each, row in zip(asked, rows, strict=True)]
     memory, ports, disk, network = bandwidths(hardware, constants)
 

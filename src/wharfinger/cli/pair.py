@@ -13,7 +13,7 @@ from wharfinger.cli.readers import cpu_numbers, whole
 from wharfinger.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from wharfinger.profiler.pairing import Mapped, Scores
+    from wharfinger.ibench.pairing import Mapped, Scores
     from wharfinger.profiler.unlike_cores import ProfiledOnKinds
 
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Find the best pairs; status 3 where one causes more than its neighbor tolerates."""
-    from wharfinger.profiler.pairing import common_sources, share  # noqa: PLC0415
+    from wharfinger.ibench.pairing import common_sources, share  # noqa: PLC0415
 
     if isinstance(arguments.servers, dict):
         return _run_kinds(arguments)
@@ -137,7 +137,7 @@ def _places(arguments: argparse.Namespace, programs: int) -> list[str]:
 
 
 def _scores(path: str) -> "Scores":
-    from wharfinger.profiler.pairing import Scores  # noqa: PLC0415
+    from wharfinger.ibench.pairing import Scores  # noqa: PLC0415
 
     profile = read_json(path, path)
     try:

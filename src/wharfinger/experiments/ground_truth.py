@@ -106,7 +106,8 @@ class GroundTruthStudy:
         published: Numbers of papers, by the names of measured ones.
         units: By pattern of names, the first that matches; else ``"fraction"``.
         remarks: Makes notes from the first population.
-        tables: Reads CSV files, and returns a function that measures them with a seed.
+        tables: Reads files, and returns a function that measures them with a seed.
+        files: Which, and what they are.
         parts: ``measure`` takes one of them as ``part``, and measures that of a population; each is
             a piece of work of its own. Empty = a population is one.
         machine: It measures real programs on this machine, one after the other, with what a seed
@@ -123,6 +124,7 @@ class GroundTruthStudy:
     notes: tuple[str, ...] = ()
     remarks: Callable[[StudyFindings], Iterable[str]] = lambda _: ()
     tables: Callable[[Sequence[Path]], Callable[[int], StudyFindings]] | None = None
+    files: tuple[str, str] = ("*.csv", "matrices as `classify evaluate` reads them")
     repeats: int = 7
     scale: float | None = None
     parts: tuple[str, ...] = ()
@@ -140,7 +142,7 @@ class GroundTruthStudy:
         """Refuse an unknown regime, and files that can't be read."""
         find_regime(arguments.regime or DEFAULT)
         if self.tables is not None and arguments.tables is not None:
-            self.tables(_files(arguments.tables))
+            self.tables(_files(arguments.tables, *self.files))
 
     def run(self, context: Context) -> ExperimentResult:
         """Measure each population, and the given tables."""
@@ -184,8 +186,10 @@ class GroundTruthStudy:
     def _measured(self, context: Context) -> Iterator[StudyFindings]:
         directory = context.arguments.tables
         if self.tables is not None and directory is not None:
-            kept = context.space.read(directory, [path.name for path in _files(directory)])
-            yield self.tables(_files(kept))(context.arguments.seed)
+            kept = context.space.read(
+                directory, [path.name for path in _files(directory, *self.files)]
+            )
+            yield self.tables(_files(kept, *self.files))(context.arguments.seed)
 
     def _rows(
         self, populations: Sequence[StudyFindings], published: Mapping[str, float]
@@ -210,16 +214,18 @@ def _draw(
 ) -> "Figure":
     panels = dict(picture.over([each.drawn[picture.name] for each in populations]))
     for each in measured:
-        panels |= each.drawn.get(picture.name, {})
+        for panel, data in each.drawn.get(picture.name, {}).items():
+            both = isinstance(data, Mapping) and panel in panels
+            panels[panel] = {**panels[panel], **data} if both else data
     return picture.draw(panels, picture.title, **picture.options)
 
 
-def _files(directory: Path) -> list[Path]:
-    paths = sorted(directory.glob("*.csv"))
+def _files(directory: Path, pattern: str, about: str) -> list[Path]:
+    paths = sorted(directory.glob(pattern))
     if not paths:
         raise InvalidInput(
-            f"--tables: {str(directory)!r} has no *.csv; name a directory of matrices as "
-            "`classify evaluate` reads them, or leave it out"
+            f"--tables: {str(directory)!r} has no {pattern}; name a directory of {about}, "
+            "or leave it out"
         )
     return paths
 

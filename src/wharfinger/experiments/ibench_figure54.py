@@ -1,14 +1,11 @@
-"""iBench's sources against one another, and what they do to mcf and to memcached.
+"""iBench's Figure 5.4: sources of interference beside one another.
 
-Source: dissertation 5.4, Figures 5.2 to 5.4, and Paragon's Figure 3. Without numbers, it says that
-a source takes evenly more of its resource with its intensity, that two at once hardly disturb each
-other, that mcf slows early under memory capacity and not at all under the network, and that
-memcached answers ever fewer queries in time under the network's source.
+Source: dissertation 5.4.3. Without numbers, it says that two at once hardly disturb each other, and
+shows memory's two, whose losses it calls mild.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -17,83 +14,38 @@ from wharfinger.experiments.ground_truth import (
     GroundTruthStudy,
     Picture,
     StudyFindings,
-    at,
-    draw_programs,
     mean_curve,
 )
+from wharfinger.experiments.ibench_sources import INTENSITIES, WITH_SMT, WITHOUT_SMT, world
 from wharfinger.experiments.plots import Curve
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import MILLICPUS_PER_CPU
-from wharfinger.native import beyond
 from wharfinger.simulator.truth.ground_truth import TrueResident
-from wharfinger.simulator.truth.physics.application import Streaming
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
-from wharfinger.simulator.truth.physics.hardware import GIB, Hardware
-from wharfinger.simulator.truth.physics.pools import Pool
+from wharfinger.simulator.truth.physics.hardware import Hardware
 from wharfinger.simulator.truth.physics.regimes import Regime
-from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, MODELLED
+from wharfinger.simulator.truth.physics.sources import CORE_SOURCES
 from wharfinger.simulator.truth.physics.truth import Physics
 
-WITH_SMT, WITHOUT_SMT = "j", "f"
-"""The high-end platform of Quasar's Table 1, and an 8-core Nehalem like iBench's own server."""
-INTENSITIES = (0.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0)
 MILD = 0.9
 """Of its rate alone: below, one source disturbs another."""
-TOLERANCE = 0.05
-QUERIES_PER_SECOND, BOUND_SECONDS = 40_000.0, 200e-6
-"""Load and latency bound of memcached (5.4.2)."""
-MEMCACHED_CPUS = 4.0
-MEMCACHED_BYTES = 4 * GIB
-"""Its server has room for it; else memory's source would only make it page."""
-_VALUES = Streaming(1200 / 25_000, 1.0, depth=64.0)
-"""Of a kilobyte: with smaller ones, this load takes a tenth of the network."""
 R = SharedResource
-_UTILISATION = {
-    R.MEMORY_BANDWIDTH: 0, R.STORAGE_CAPACITY: 2, R.STORAGE_BANDWIDTH: 2, R.NETWORK_BANDWIDTH: 3,
-}  # fmt: skip
-"""Index in the solver's utilisations, by source."""
-_SHOWN = (
-    R.NETWORK_BANDWIDTH, R.INTEGER, R.LAST_LEVEL_CACHE, R.MEMORY_CAPACITY, R.MEMORY_BANDWIDTH,
-)  # fmt: skip
 _ALONE = TrueResident("", float(MILLICPUS_PER_CPU), 0)
 _Pairs = dict[tuple[SharedResource, SharedResource], float]
-_Curves = dict[SharedResource, list[float]]
-
-
-def world(regime: Regime, seed: int) -> Physics:
-    """The single-threaded programs and a memcached on both platforms."""
-    programs = draw_programs([Pool.SINGLE_THREADED], regime, seed)
-    services = draw_programs([Pool.MEMCACHED], regime, seed)
-    small = [replace(each, footprint_bytes=MEMCACHED_BYTES, network=_VALUES) for each in services]
-    hardware = [HARDWARE[WITH_SMT], HARDWARE[WITHOUT_SMT]]
-    return Physics(hardware, [*programs, *small], replace(regime.constants, smt=True))
 
 
 def look(regime: Regime, seed: int) -> StudyFindings:
-    """All measurements of one population."""
+    """All pairs of one population on both platforms, and memory's two at each intensity."""
     truth = world(regime, seed)
     pairs = {name: pairwise(truth, HARDWARE[name]) for name in (WITH_SMT, WITHOUT_SMT)}
-    taken = {each: list(_taken(truth, each)) for each in MODELLED if each not in CORE_SOURCES}
-    mcf = at(truth.applications["mcf"], 1.0)
-    memcached = truth.applications["memcached"]
-    service = at(memcached, MEMCACHED_CPUS, load_per_second=QUERIES_PER_SECOND)
-    slowed = _curves(truth, mcf, partial(_rate, truth, mcf))
-    in_time = _curves(truth, service, partial(_in_time, truth, service))
-    late = (R.NETWORK_BANDWIDTH, R.MEMORY_BANDWIDTH)
+    memory = _memory(truth, HARDWARE[WITHOUT_SMT])
     return StudyFindings(
-        dict(_numbers(pairs, taken, slowed, in_time)),
+        dict(_numbers(pairs)),
         {
             "sources-pairwise": {_of_platform(name): _square(each) for name, each in pairs.items()},
-            "sources-linear": {"of its resource, at each intensity": _percent(taken, taken)},
-            "sensitivity": {
-                "mcf: performance (%)": _percent(slowed, _SHOWN),
-                "memcached: answered in 200 µs (%)": _percent(in_time, late),
-            },
+            "sources-of-memory": memory,
         },
     )
-
-
-# --- pairs of sources -----------------------------------------------------------------------
 
 
 def pairwise(truth: Physics, hardware: Hardware) -> _Pairs:
@@ -103,25 +55,31 @@ def pairwise(truth: Physics, hardware: Hardware) -> _Pairs:
     for number, one in enumerate(resources):
         for other in resources[number:]:
             both = _together(truth, hardware, one, other)
-            rates = _rates(truth, hardware, both)
-            alone = [_rates(truth, hardware, [replace(each, core_of="")])[0] for each in both]
-            kept[one, other], kept[other, one] = (
-                now / before for now, before in zip(rates, alone, strict=True)
-            )
+            kept[one, other], kept[other, one] = _kept(truth, hardware, both)
     return kept
 
 
 def _together(
-    truth: Physics, hardware: Hardware, one: SharedResource, other: SharedResource
+    truth: Physics,
+    hardware: Hardware,
+    one: SharedResource,
+    other: SharedResource,
+    intensity: float = 100.0,
 ) -> list[TrueResident]:
     if one in CORE_SOURCES and other not in CORE_SOURCES:
-        return _together(truth, hardware, other, one)[::-1]
-    first = truth.source(hardware.name, one, 100.0, _ALONE)
+        return _together(truth, hardware, other, one, intensity)[::-1]
+    first = truth.source(hardware.name, one, intensity, _ALONE)
     assert first is not None
     first = replace(first, core_of="")
-    second = truth.source(hardware.name, other, 100.0, first)
+    second = truth.source(hardware.name, other, intensity, first)
     assert second is not None
     return [first, second]
+
+
+def _kept(truth: Physics, hardware: Hardware, both: Sequence[TrueResident]) -> list[float]:
+    alone = [_rates(truth, hardware, [replace(each, core_of="")])[0] for each in both]
+    rates = _rates(truth, hardware, both)
+    return [now / before for now, before in zip(rates, alone, strict=True)]
 
 
 def _rates(truth: Physics, hardware: Hardware, residents: Sequence[TrueResident]) -> list[float]:
@@ -131,64 +89,25 @@ def _rates(truth: Physics, hardware: Hardware, residents: Sequence[TrueResident]
     ]
 
 
-def _taken(truth: Physics, resource: SharedResource) -> Iterator[float]:
-    hardware = HARDWARE[WITH_SMT]
-    room = {R.MEMORY_CAPACITY: hardware.memory_bytes, R.LAST_LEVEL_CACHE: hardware.llc_bytes}
+def _memory(truth: Physics, hardware: Hardware) -> dict[str, dict[str, Curve]]:
+    """Of memory's two, both at each intensity: what each takes, and its rate over that alone."""
+    both = R.MEMORY_CAPACITY, R.MEMORY_BANDWIDTH
+    taken: dict[str, list[float]] = {str(each): [] for each in both}
+    kept: dict[str, list[float]] = {str(each): [] for each in both}
     for intensity in INTENSITIES:
-        source = truth.source(hardware.name, resource, intensity, _ALONE)
-        assert source is not None
-        if resource in room:
-            yield source.memory_bytes / room[resource]
-        else:
-            yield truth.utilisation(hardware.name, [source])[_UTILISATION[resource]]
+        pair = _together(truth, hardware, *both, intensity)
+        capacity, bandwidth = _kept(truth, hardware, pair)
+        kept["memory-capacity"].append(capacity)
+        kept["memory-bandwidth"].append(bandwidth)
+        taken["memory-capacity"].append(pair[0].memory_bytes / hardware.memory_bytes)
+        taken["memory-bandwidth"].append(intensity / 100 * bandwidth)
+    return {
+        panel: {name: (INTENSITIES, 100 * np.array(each)) for name, each in curves.items()}
+        for panel, curves in (("reached intensity (%)", taken), ("rate over alone (%)", kept))
+    }
 
 
-# --- programs with sources ------------------------------------------------------------------
-
-
-def _curves(
-    truth: Physics, program: TrueResident, performance: Callable[[list[TrueResident]], float]
-) -> _Curves:
-    best = performance([])
-    curves: _Curves = {}
-    for resource in R:
-        beside = [truth.source(WITH_SMT, resource, x, program) for x in INTENSITIES]
-        curves[resource] = [performance([each]) / best for each in beside if each is not None]
-    return curves
-
-
-def _rate(truth: Physics, program: TrueResident, beside: list[TrueResident]) -> float:
-    return truth.rates(WITH_SMT, [program, *beside])[0]
-
-
-def _in_time(truth: Physics, service: TrueResident, beside: list[TrueResident]) -> float:
-    could = _rate(truth, service, beside)
-    load = QUERIES_PER_SECOND / could
-    if load >= 1:
-        return 0.0
-    units = BOUND_SECONDS * could / MEMCACHED_CPUS
-    variation = truth.queue(service.application).variation
-    return 1 - beyond(load, MEMCACHED_CPUS, variation, units)
-
-
-def tolerated(curve: Sequence[float]) -> float:
-    """The intensity at which ``TOLERANCE`` is lost, interpolated; 100 = never."""
-    below = [number for number, value in enumerate(curve) if value < 1 - TOLERANCE]
-    if not below:
-        return 100.0
-    if (number := below[0]) == 0:
-        return 0.0
-    before, lower = curve[number - 1], INTENSITIES[number - 1]
-    part = (before - (1 - TOLERANCE)) / (before - curve[number])
-    return lower + part * (INTENSITIES[number] - lower)
-
-
-# --- numbers and panels ---------------------------------------------------------------------
-
-
-def _numbers(
-    pairs: Mapping[str, _Pairs], taken: _Curves, mcf: _Curves, memcached: _Curves
-) -> Iterator[tuple[str, float]]:
+def _numbers(pairs: Mapping[str, _Pairs]) -> Iterator[tuple[str, float]]:
     for platform, kept in pairs.items():
         values = np.array([value for (one, other), value in kept.items() if one is not other])
         yield f"pairs/{platform}/median", float(np.median(values))
@@ -196,18 +115,6 @@ def _numbers(
     capacity, bandwidth = R.MEMORY_CAPACITY, R.MEMORY_BANDWIDTH
     yield "pairs/memory-bandwidth-beside-capacity", pairs[WITHOUT_SMT][bandwidth, capacity]
     yield "pairs/memory-capacity-beside-bandwidth", pairs[WITHOUT_SMT][capacity, bandwidth]
-    for each, values_taken in taken.items():
-        curve = np.array(values_taken)
-        line = np.array(INTENSITIES) / 100 * curve[-1]
-        yield f"linear/{each}/furthest", float(abs(curve - line).max() / curve[-1])
-    for resource in (capacity, R.LAST_LEVEL_CACHE, bandwidth, R.NETWORK_BANDWIDTH):
-        yield f"mcf/{resource}/at-50", mcf[resource][INTENSITIES.index(50.0)]
-        yield f"mcf/{resource}/at-100", mcf[resource][-1]
-        yield f"mcf/{resource}/tolerated", tolerated(mcf[resource])
-    for resource in (R.NETWORK_BANDWIDTH, R.LAST_LEVEL_CACHE, bandwidth):
-        yield f"memcached/{resource}/in-time-at-100", memcached[resource][-1]
-    zero = [curve[0] for curves in (mcf, memcached) for curve in curves.values() if curve]
-    yield "beside-a-source-at-0/worst", min(zero)
 
 
 def _remarks(first: StudyFindings) -> Iterator[str]:
@@ -225,12 +132,6 @@ def _remarks(first: StudyFindings) -> Iterator[str]:
         )
 
 
-def _percent(curves: _Curves, shown: "Sequence[SharedResource] | _Curves") -> dict[str, Curve]:
-    return {
-        str(each): (INTENSITIES, 100 * np.array(curves[each])) for each in shown if curves[each]
-    }
-
-
 def _of_platform(name: str) -> str:
     hardware = HARDWARE[name]
     kind = "hardware threads" if hardware.smt else "whole cores"
@@ -245,10 +146,9 @@ def _square(pairs: _Pairs) -> physics_plots.Square:
 
 IBENCH_FIGURE54 = GroundTruthStudy(
     name="ibench-figure54",
-    about="iBench's sources pairwise, and mcf and memcached beside each",
-    source="dissertation, Figures 5.2 to 5.4; Paragon, Figure 3 (the text has no numbers)",
+    about="iBench's sources beside one another",
+    source="dissertation, Figure 5.4 and section 5.4.3: in words",
     measure=look,
-    units={"*/tolerated": "intensity"},
     notes=(
         f"Platform {WITH_SMT} has hardware threads here whatever the regime says.",
         (
@@ -265,16 +165,14 @@ IBENCH_FIGURE54 = GroundTruthStudy(
             "What a source keeps beside another, both at full intensity",
         ),
         Picture(
-            "sources-linear",
+            "sources-of-memory",
             physics_plots.curves,
-            "What a source takes",
-            {"axes_labels": ("intensity (%)", "taken (%)")},
-        ),
-        Picture(
-            "sensitivity",
-            physics_plots.curves,
-            "Two programs beside sources of interference",
-            {"axes_labels": ("intensity of the source (%)", ""), "limits": (0.0, 112.0)},
+            "Memory's two sources at once",
+            {
+                "axes_labels": ("intensity of both (%)", ""),
+                "limits": (0.0, 112.0),
+                "legend": "lower right",
+            },
             mean_curve,
         ),
     ),

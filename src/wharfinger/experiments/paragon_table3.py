@@ -23,11 +23,11 @@ from wharfinger.experiments.ground_truth import (
     draw_programs,
     rate_beside,
 )
-from wharfinger.experiments.ibench_figure54 import INTENSITIES, tolerated
+from wharfinger.experiments.ibench_sources import INTENSITIES, tolerated
 from wharfinger.experiments.paragon_table1 import PROFILED
 from wharfinger.experiments.physics_matrices import HIGH_END
 from wharfinger.model.arrays import Array
-from wharfinger.model.interference import SharedResource
+from wharfinger.model.interference import SCORED, SharedResource
 from wharfinger.profiling.procedure import PROBE_INTENSITY
 from wharfinger.simulator.cluster.injection import Probes
 from wharfinger.simulator.truth.ground_truth import TrueResident
@@ -67,7 +67,7 @@ def scores(
     half = HARDWARE[platform].cores // 2
     residents = {each.name: at(each, min(each.threads, half)) for each in programs}
     first = next(iter(residents.values()))
-    sources = [s for s in SharedResource if truth.source(platform, s, PROBE_INTENSITY, first)]
+    sources = [s for s in SCORED if truth.source(platform, s, PROBE_INTENSITY, first)]
     score = partial(_tolerated, truth) if kind is Aspect.TOLERATED else _Caused(truth).score
     rows = {n: [score(platform, each, s) for s in sources] for n, each in residents.items()}
     return Matrix.of(rows, [source.value for source in sources], transform=kind.transform)

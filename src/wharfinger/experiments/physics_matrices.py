@@ -17,7 +17,7 @@ from wharfinger.experiments.ground_truth import GroundTruthStudy, Picture, Study
 from wharfinger.experiments.plots import Curve
 from wharfinger.files.matrices import read_matrix
 from wharfinger.model.arrays import Array
-from wharfinger.model.interference import SharedResource
+from wharfinger.model.interference import SCORED
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application
@@ -183,7 +183,7 @@ def _co_located(
 def _sources(
     truth: Physics, hardware: Hardware, one: TrueResident
 ) -> Iterator[tuple[str, TrueResident]]:
-    for resource in SharedResource:
+    for resource in SCORED:
         for intensity in INTENSITIES:
             source = truth.source(hardware.name, resource, intensity, one)
             if source is not None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from wharfinger.experiments.plots import (
     BUSY,
+    COLOURS,
     LIGHT,
     WIDTH_INCHES,
     Curve,
@@ -20,6 +21,7 @@ from wharfinger.model.arrays import Array
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.legend import Legend
 
 T = TypeVar("T")
 Panels = Mapping[str, Mapping[str, T]]
@@ -28,6 +30,8 @@ Square = tuple[Sequence[str], Sequence[str], Array]
 """Names of rows and of columns, and values."""
 PANEL_INCHES = 4.6
 _EDGE = "#14307d"
+_SHAPES = ("o", "s", "^", "D", "v", "P", "X")
+_PARTS = (("#14307d", ""), ("#9a9a9a", "...."), ("#f2f2f2", "////"), ("#ffffff", ""))
 NAMED_CELLS = 17
 """Limit of columns with names and numbers; more would be too small to read."""
 _ROOM = 0.55
@@ -90,40 +94,61 @@ def curves(
     *,
     log: bool = False,
     limits: tuple[float | None, float | None] = (0.0, None),
-    legend: Literal["", "upper left", "upper right", "lower right"] = "",
+    legend: Literal["", "upper left", "upper right", "lower right", "below"] = "",
+    columns: int = 2,
 ) -> "Figure":
     """Labelled lines, with a legend where they are too close for labels on them.
 
-    ``log`` is for the horizontal axis, ``limits`` are for the vertical one.
+    ``log`` is for the horizontal axis, ``limits`` are for the vertical one. With more than two
+    ``columns`` of panels they are small.
     """
     along_label, up_label = axes_labels
-    with _grid(panels, title, 3.4, up_label, on_lines=True) as (figure, all_axes):
+    inches = 3.4 if columns <= 2 else 1.9
+    on_lines = legend != "below"
+    with _grid(panels, title, inches, up_label, on_lines=on_lines, most=columns) as (
+        figure,
+        all_axes,
+    ):
         for axes, group in zip(all_axes, panels.values(), strict=False):
             draw_lines(axes, group)
-            axes.set(ylim=limits, xlabel=along_label)
+            axes.set(ylim=limits)
+            if columns <= 2:
+                axes.set_xlabel(along_label)
             if log:
                 axes.set_xscale("log")
                 _round_ticks(axes)
-            if legend:
+            if legend and legend != "below":
                 axes.legend(loc=legend, frameon=False, fontsize=10, handlelength=2.4)
+        if legend == "below":
+            _legend_below(figure, all_axes)
+        if columns > 2:
+            figure.supxlabel(along_label)
     return figure
 
 
 @contextlib.contextmanager
 def _grid(
-    panels: Mapping[str, Any], title: str, inches: float, ylabel: str, *, on_lines: bool = False
+    panels: Mapping[str, Any],
+    title: str,
+    inches: float,
+    ylabel: str,
+    *,
+    on_lines: bool = False,
+    most: int = 2,
 ) -> "Iterator[tuple[Figure, list[Axes]]]":
-    columns = min(2, len(panels))
+    columns = min(most, len(panels))
     rows = -(-len(panels) // columns)
-    width = PANEL_INCHES * columns if columns > 1 else WIDTH_INCHES
+    width = WIDTH_INCHES if columns == 1 else PANEL_INCHES * min(columns, 2)
     size = (width, inches * rows + 0.5)
     with canvas(rows, columns, title, size, on_lines=on_lines) as (figure, all_axes):
         for axes, name in zip(all_axes, panels, strict=False):
-            axes.set_title(name)
+            axes.set_title(name, fontsize=12 if most <= 2 else 9.5)
         yield figure, all_axes
         for axes in all_axes[len(panels) :]:
             axes.set_axis_off()
-        for axes in all_axes[::columns]:
+        if most > 2:
+            figure.supylabel(ylabel)
+        for axes in all_axes[::columns] if most <= 2 else ():
             axes.set_ylabel(ylabel)
 
 
@@ -155,6 +180,67 @@ def _write_in(axes: "Axes", values: Array) -> None:
                 colour = "black" if value > _ROOM else "white"
                 text = f"{value:.2f}".lstrip("0")
                 axes.text(column, row, text, color=colour, ha="center", va="center", fontsize=7)
+
+
+def bubbles(
+    panels: "Panels[tuple[Array, Array, Array]]", title: str, axes_labels: tuple[str, str]
+) -> "Figure":
+    """Points with sizes, in percent; kinds differ in shade and in shape."""
+    with _grid(panels, title, 4.6, axes_labels[1]) as (figure, all_axes):
+        for axes, kinds in zip(all_axes, panels.values(), strict=False):
+            for number, (kind, (along, up, size)) in enumerate(kinds.items()):
+                axes.scatter(
+                    along, up, 14 * np.asarray(size), marker=_SHAPES[number % len(_SHAPES)],
+                    facecolor=COLOURS[number % len(COLOURS)], edgecolor="black", linewidth=0.5,
+                    alpha=0.55, label=kind,
+                )  # fmt: skip
+            axes.set(xlim=(-3, 103), ylim=(-3, 103), xlabel=axes_labels[0])
+        legend = _legend_below(figure, all_axes)
+        for handle in legend.legend_handles:
+            handle.set_sizes([50.0])  # type: ignore[union-attr] # of a scatter
+    return figure
+
+
+def stacks(panels: Panels[Mapping[str, float]], title: str, ylabel: str) -> "Figure":
+    """Bars of parts, by bar and part, in shades with hatches."""
+    return _bars(panels, title, ylabel, stacked=True)
+
+
+def grouped(panels: Panels[Mapping[str, float]], title: str, ylabel: str) -> "Figure":
+    """Bars side by side, by group and name, in shades with hatches."""
+    return _bars(panels, title, ylabel, stacked=False)
+
+
+def _bars(
+    panels: Panels[Mapping[str, float]], title: str, ylabel: str, *, stacked: bool
+) -> "Figure":
+    with _grid(panels, title, 3.6, ylabel) as (figure, all_axes):
+        for axes, each in zip(all_axes, panels.values(), strict=False):
+            names = list(next(iter(each.values())))
+            places, below = np.arange(len(each)), np.zeros(len(each))
+            width = 0.7 if stacked else 0.8 / len(names)
+            for number, name in enumerate(names):
+                values = np.array([one[name] for one in each.values()])
+                shade, hatch = _PARTS[number % len(_PARTS)]
+                aside = 0.0 if stacked else (number + 0.5) * width - 0.4
+                axes.bar(
+                    places + aside, values, width, below, label=name, facecolor=shade, hatch=hatch,
+                    edgecolor="black", linewidth=0.6,
+                )  # fmt: skip
+                below = below + values if stacked else below
+            axes.set_xticks(places, labels=list(each))
+        _legend_below(figure, all_axes)
+    return figure
+
+
+def _legend_below(figure: "Figure", all_axes: "Sequence[Axes]") -> "Legend":
+    """One for all panels, of that with most names."""
+    handles, labels = max(
+        (axes.get_legend_handles_labels() for axes in all_axes), key=lambda each: len(each[1])
+    )
+    place: Any = "outside lower center"
+    legend: Legend = figure.legend(handles, labels, loc=place, frameon=False, ncols=3, fontsize=10)
+    return legend
 
 
 def distributions(groups: Panels[Array], title: str, xlabel: str) -> "Figure":

@@ -8,9 +8,13 @@ from wharfinger.experiments.arq_figure2 import ARQ_FIGURE2
 from wharfinger.experiments.arq_figures import ARQ_FIGURE3, ARQ_FIGURE5, ARQ_FIGURE6
 from wharfinger.experiments.arq_tables import ARQ_TABLE62, ARQ_TABLE63
 from wharfinger.experiments.ground_truth import GroundTruthStudy
+from wharfinger.experiments.ibench_figure51 import IBENCH_FIGURE51
+from wharfinger.experiments.ibench_figure52 import IBENCH_FIGURE52
+from wharfinger.experiments.ibench_figure53 import IBENCH_FIGURE53
 from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
 from wharfinger.experiments.ibench_figure57 import IBENCH_FIGURE57
 from wharfinger.experiments.ibench_figure58 import IBENCH_FIGURE58
+from wharfinger.experiments.ibench_figure59 import IBENCH_FIGURE59
 from wharfinger.experiments.ibench_profiler import IBENCH_PROFILER
 from wharfinger.experiments.paragon_accounting import PARAGON_ACCOUNTING
 from wharfinger.experiments.paragon_decisions import PARAGON_FIGURE9, PARAGON_FIGURE14
@@ -75,9 +79,13 @@ _ALL: tuple[Experiment, ...] = (
     PYTHIA_FIGURE10,
     PYTHIA_UNSEEN,
     PYTHIA_FIGURE16,
+    IBENCH_FIGURE51,
+    IBENCH_FIGURE52,
+    IBENCH_FIGURE53,
     IBENCH_FIGURE54,
     IBENCH_FIGURE57,
     IBENCH_FIGURE58,
+    IBENCH_FIGURE59,
     IBENCH_PROFILER,
     PHYSICS_MATRICES,
     MEASURED_GAVEL,

@@ -32,6 +32,8 @@ class SharedResource(StrEnum):
 
 QUALITY_SOURCES = 13
 """So many, the first ones, resource quality is the mean of: those that there are scores of."""
+SCORED = tuple(SharedResource)[:QUALITY_SOURCES]
+"""Those that simulated clusters profile."""
 
 OF_A_CORE = frozenset(
     {

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 
 from wharfinger.errors import InvalidInput
-from wharfinger.profiler.pairing import MAX_EXACT, Pair, Scores, common_sources, pair_of
+from wharfinger.ibench.pairing import MAX_EXACT, Pair, Scores, common_sources, pair_of
 
 _EPSILON = 1e-6
 

@@ -13,7 +13,7 @@ from wharfinger.classification.pairwise import PairClassifier
 from wharfinger.classification.platforms import platform_column
 from wharfinger.classification.utility import Aspect, UtilityMatrix
 from wharfinger.model.configuration import Configuration, Setting
-from wharfinger.model.interference import SharedResource
+from wharfinger.model.interference import SCORED
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Curve, Entry, Estimate, Measurements
 from wharfinger.simulator.cluster.campaign import Campaign
@@ -145,8 +145,7 @@ def _reference(setup: Setup, sizes: dict[str, int]) -> str:
 
     def signals(platform: str) -> int:
         return sum(
-            setup.truth.source(platform, source, 100.0, beside) is not None
-            for source in SharedResource
+            setup.truth.source(platform, source, 100.0, beside) is not None for source in SCORED
         )
 
     return max(sizes, key=lambda platform: (sizes[platform], signals(platform)))

@@ -1,5 +1,6 @@
 """Experiments that look at the physics itself: small versions of each, and what they draw."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -13,7 +14,12 @@ from tests.support.simulated_runs import simulate
 from wharfinger.errors import InvalidInput
 from wharfinger.estimators.matrix import Matrix
 from wharfinger.experiments import (
+    ibench_figure51,
+    ibench_figure52,
+    ibench_figure53,
     ibench_figure54,
+    ibench_figure59,
+    ibench_sources,
     physics_matrices,
     pythia_figure6,
     quasar_figure2,
@@ -25,7 +31,16 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 
-NAMES = ("quasar-figure2", "pythia-figure6", "ibench-figure54", "physics-matrices")
+NAMES = (
+    "quasar-figure2",
+    "pythia-figure6",
+    "ibench-figure51",
+    "ibench-figure52",
+    "ibench-figure53",
+    "ibench-figure54",
+    "ibench-figure59",
+    "physics-matrices",
+)
 MODERATE = REGIMES["moderate"]
 FEW = ("streamcluster", "bzip2", "mcf", "hmmer")
 
@@ -33,7 +48,11 @@ FEW = ("streamcluster", "bzip2", "mcf", "hmmer")
 SMALL = {
     "quasar-figure2": partial(quasar_figure2.look, jobs=1),
     "pythia-figure6": partial(pythia_figure6.look, names=FEW),
+    "ibench-figure51": partial(ibench_figure51.look, most=2),
+    "ibench-figure52": ibench_figure52.look,
+    "ibench-figure53": ibench_figure53.look,
     "ibench-figure54": ibench_figure54.look,
+    "ibench-figure59": partial(ibench_figure59.look, mixes={4: 3}),
     "physics-matrices": partial(physics_matrices.look, most=8, estimators=["column-means"]),
 }
 """One job, four batch programs, eight programs of a pool, an estimator that takes no time."""
@@ -119,21 +138,92 @@ def test_sets_are_all_or_a_sample():
 
 
 def test_sources_that_share_nothing_leave_one_another_alone():
-    truth = ibench_figure54.world(MODERATE, 0)
-    pairs = ibench_figure54.pairwise(truth, HARDWARE[ibench_figure54.WITH_SMT])
+    truth = ibench_sources.world(MODERATE, 0)
+    pairs = ibench_figure54.pairwise(truth, HARDWARE[ibench_sources.WITH_SMT])
     of = SharedResource
+    assert {one for one, _ in pairs} == set(of)
     assert pairs[of.NETWORK_BANDWIDTH, of.MEMORY_BANDWIDTH] == pytest.approx(1, abs=0.01)
     assert pairs[of.INTEGER, of.VECTOR] == pytest.approx(1, abs=0.01)
+    assert pairs[of.L2_BANDWIDTH, of.PREFETCHER] == pytest.approx(1, abs=0.01)
     assert pairs[of.INTEGER, of.INTEGER] < 0.9
-    without = ibench_figure54.pairwise(truth, HARDWARE[ibench_figure54.WITHOUT_SMT])
+    without = ibench_figure54.pairwise(truth, HARDWARE[ibench_sources.WITHOUT_SMT])
     assert of.INTEGER not in {one for one, _ in without}
 
 
 def test_tolerated_is_read_between_intensities():
-    curve = [1.0] * 3 + [0.9] * (len(ibench_figure54.INTENSITIES) - 3)
-    assert ibench_figure54.tolerated(curve) == pytest.approx(15.0)
-    assert ibench_figure54.tolerated([1.0] * len(curve)) == 100
-    assert ibench_figure54.tolerated([0.9] * len(curve)) == 0
+    curve = [1.0] * 3 + [0.9] * (len(ibench_sources.INTENSITIES) - 3)
+    assert ibench_sources.tolerated(curve) == pytest.approx(15.0)
+    assert ibench_sources.tolerated([1.0] * len(curve)) == 100
+    assert ibench_sources.tolerated([0.9] * len(curve)) == 0
+
+
+def test_every_source_takes_more_of_its_resource_the_more_intense_it_is():
+    found = measured(run("ibench-figure52"))
+    for resource in SharedResource:
+        assert found[f"{resource}/r-squared"] > 0.95
+        assert found[f"{resource}/furthest"] < 0.15
+
+
+def test_what_was_validated_stands_beside(tmp_path: Path):
+    points = [{"intensity": x, "achieved": 0.9 * x} for x in (0, 50, 100)]
+    sources = [{"name": "integer", "points": points}, {"name": "l2-cache", "points": []}]
+    (tmp_path / "here.json").write_text(json.dumps({"sources": sources}))
+    found = measured(run("ibench-figure52", tables=tmp_path))
+    assert found["live/integer/at-100"] == pytest.approx(0.9)
+    assert "live/l2-cache/at-100" not in found
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"sources": [{"name": "integer"}]}'])
+def test_what_is_no_validation_is_refused(tmp_path: Path, text: str):
+    (tmp_path / "here.json").write_text(text)
+    with pytest.raises(
+        InvalidInput, match=r"--tables: .*here\.json.* is not what `wharfinger ibench"
+    ):
+        EXPERIMENTS["ibench-figure52"].check(Arguments(repeats=1, tables=tmp_path))
+
+
+def test_memcached_answers_fewer_in_time_as_its_share_of_the_network_falls():
+    found = measured(run("ibench-figure53"))
+    of = "memcached/network-bandwidth"
+    assert found[f"{of}/in-time-at-50"] > 0.95
+    assert found[f"{of}/in-time-at-100"] < 0.2
+    assert found[f"{of}/share-at-100"] < 0.6 * found[f"{of}/share-at-50"]
+    assert found["memcached/misses/at-100-over-alone"] == pytest.approx(1, abs=0.02)
+    assert found["mcf/last-level-cache/at-100"] < 0.8
+    assert found["mcf/correlation"] > 0.9
+
+
+def test_programs_with_more_data_take_more_of_memorys_capacity_as_measured():
+    found = measured(run("ibench-figure51"))
+    assert found["memcached/capacity/median"] == pytest.approx(
+        found["memcached/footprint/median"], abs=5
+    )
+    assert found["capacity/rank-correlation"] > 0.5
+    assert found["bandwidth/rank-correlation"] > 0.5
+
+
+def test_rules_by_the_truth_are_bounds():
+    found = measured(run("ibench-figure59"))
+    rules = ("random", "eq. 5.1", "interference", "interference and cores")
+    performance, kept = (
+        {
+            rule: found[f"4-programs/{rule}/{what}"]
+            for rule in (*rules, "best", "least interference")
+        }
+        for what in ("performance", "over-alone-there")
+    )
+    assert max(performance[rule] for rule in rules) <= performance["best"]
+    assert max(kept[rule] for rule in rules) <= kept["least interference"]
+    assert performance["interference and cores"] > performance["random"]
+    shares = [found[f"4-programs/random/time-{part}"] for part in ("core", "cache", "memory")]
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_a_search_by_exchanges_keeps_the_cores_that_there_are():
+    regime, count = MODERATE, 1
+    found = ibench_figure59.on_chip(regime, 0, 16, count).numbers
+    assert found["16-programs/random/performance"] < found["16-programs/best/performance"]
+    assert sorted(len(mix) for mix in ibench_figure59.mixes_of(16, 60, 0)) == [16] * 60
 
 
 def test_what_a_matrix_is_like():

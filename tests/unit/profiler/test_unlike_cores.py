@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.profiler.test_pairing import SOURCES, matchings
 from wharfinger.errors import InvalidInput
-from wharfinger.profiler.pairing import Scores, pair_of
+from wharfinger.ibench.pairing import Scores, pair_of
 from wharfinger.profiler.unlike_cores import ProfiledOnKinds, share_kinds
 
 

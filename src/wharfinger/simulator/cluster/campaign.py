@@ -10,7 +10,7 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.errors import WharfingerError
 from wharfinger.model.configuration import Configuration, Setting
-from wharfinger.model.interference import SharedResource
+from wharfinger.model.interference import SCORED, SharedResource
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import FurtherRun, Measurements, ProfilingPlan
 from wharfinger.model.workload import Profile, ProfileMode, Run, Workload, WorkloadType
@@ -83,7 +83,7 @@ class Campaign:
         beside = TrueResident(next(iter(self._setup.training)), 1000.0, 1)
         return tuple(
             source
-            for source in SharedResource
+            for source in SCORED
             if truth.source(self._reference, source, PROBE_INTENSITY, beside) is not None
         )
 

@@ -21,6 +21,7 @@ class TrueResident:
         load_per_second: Queries; ``None`` = it is no service.
         servers: On how many servers it runs.
         core_of: Of sources of interference: the application on whose cores' other threads it runs.
+        cores: Of a platform with unlike cores, the group of those that it runs on.
     """
 
     application: str
@@ -29,6 +30,7 @@ class TrueResident:
     load_per_second: float | None = None
     servers: int = 1
     core_of: str = ""
+    cores: int = 0
 
 
 class GroundTruth(Protocol):

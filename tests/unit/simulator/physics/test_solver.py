@@ -1,6 +1,7 @@
 """What residents of one server do to each other, case by case."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,7 +10,9 @@ from tests.support import reference_contention as reference
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.physics.application import Application, Streaming, WorkingSet
 from wharfinger.simulator.truth.physics.clusters import HARDWARE
-from wharfinger.simulator.truth.physics.hardware import GIB, MIB
+from wharfinger.simulator.truth.physics.coefficients import CORE_RESOURCES, row_of
+from wharfinger.simulator.truth.physics.hardware import GIB, MIB, CoreGroup, Family, Hardware
+from wharfinger.simulator.truth.physics.named import NAMED
 from wharfinger.simulator.truth.physics.solver import Asked, Constants, Solution, Solver
 from wharfinger.simulator.truth.physics.sources import source_of
 
@@ -124,6 +127,78 @@ def test_a_source_on_the_same_core_slows_by_its_intensity() -> None:
         beside = Asked(source, float(source.threads), float(source.footprint_bytes), beside=0)
         rates.append(solve(has(COMPUTES), beside, on=THREADED).does[0])
     assert rates[0] > 1.1 * rates[1] > 1.1 * 1.1 * rates[2]
+
+
+ADDED = (
+    SharedResource.L2_BANDWIDTH,
+    SharedResource.LAST_LEVEL_CACHE_BANDWIDTH,
+    SharedResource.PREFETCHER,
+    SharedResource.INTERCONNECT,
+)
+
+
+@pytest.mark.parametrize("resource", ADDED)
+@pytest.mark.parametrize("name", ["mcf", "omnetpp", "povray"])
+def test_sources_of_bandwidth_slow_more_the_more_intense(resource: SharedResource, name: str):
+    program, rates = NAMED[name], []
+    for intensity in (0, 25, 50, 75, 100):
+        source, cap = source_of(resource, intensity, THREADED, 1.0)
+        beside = has(source, float(source.threads), cap=cap, beside=0 if cap < 0 else -1)
+        found = solve(has(program), beside, on=THREADED)
+        expected = reference.solve([has(program), beside], THREADED, CONSTANTS)
+        np.testing.assert_allclose(found.does, expected.does, rtol=1e-5)
+        rates.append(found.does[0])
+    assert all(before > after for before, after in pairwise(rates))
+    assert rates[0] == pytest.approx(solve(has(program), on=THREADED).does[0], rel=0.01)
+
+
+@pytest.mark.parametrize("one", [NAMED["mcf"], NAMED["povray"], REUSES])
+def test_no_program_presses_on_what_only_sources_press_on(one: Application):
+    row = row_of(one, THREADED, 1.0)
+    for resource in ADDED:
+        if resource in CORE_RESOURCES:
+            assert row.pressure[CORE_RESOURCES.index(resource)] == 0
+            assert row.sensitivity[CORE_RESOURCES.index(resource)] > 0
+
+
+# --- unlike cores -------------------------------------------------------------------------
+
+
+def of_groups(*groups: CoreGroup) -> Hardware:
+    return replace(XEON, groups=groups)
+
+
+ALIKE = CoreGroup(
+    "alike", XEON.family, XEON.clock_ghz, XEON.cores // 2, XEON.l1_bytes, XEON.l2_bytes
+)
+SMALL = replace(ALIKE, name="small", family=Family.ATOM, clock_ghz=1.6)
+
+
+def test_groups_of_like_cores_are_one() -> None:
+    programs = [has(NAMED[name], cores=at % 2) for at, name in enumerate(("mcf", "lbm", "gcc"))]
+    split = solve(*programs, on=of_groups(ALIKE, ALIKE))
+    assert split == solve(*[replace(each, cores=0) for each in programs])
+
+
+def test_programs_on_unlike_cores_share_the_last_level_and_memory() -> None:
+    chip = of_groups(ALIKE, SMALL)
+    large, small = (solve(has(NAMED["gcc"], cores=each), on=chip).does[0] for each in (0, 1))
+    assert small < 0.6 * large
+    streams = [has(STREAMS, cores=1)] * 6
+    among = [has(REUSES), *streams]
+    assert solve(*among, on=chip).does[0] < 0.95 * solve(has(REUSES), on=chip).does[0]
+    # On slow cores they press less.
+    assert solve(*among, on=chip).does[0] > solve(has(REUSES), *[has(STREAMS)] * 6).does[0]
+    np.testing.assert_allclose(
+        solve(*among, on=chip).does, reference.solve(among, chip, CONSTANTS).does, rtol=1e-5
+    )
+
+
+def test_time_is_the_sum_of_its_parts() -> None:
+    among = [has(NAMED["mcf"]), has(STREAMS), has(STREAMS)]
+    solver = Solver(XEON, CONSTANTS)
+    for spent, rate in zip(solver.spent(among), solver.solve(among).does, strict=True):
+        assert spent.core + spent.cache + spent.memory == pytest.approx(1 / rate, rel=1e-6)
 
 
 @pytest.mark.parametrize("first", [True, False])

@@ -18,6 +18,7 @@ from wharfinger.simulator.truth.physics.hardware import Hardware
 LINE_BYTES = 64.0
 SOURCE = 1 << 62  # bit in the identity of sources of interference
 _PLATFORM_PART = 0.8  # of the idiosyncratic noise: that of the configuration, not of the family
+_UNFETCHED = 0.15  # of a core's time, lost without prefetching where code fills its cache
 _SOURCE_SENSITIVITY = 0.6  # of a source's time, lost to a sibling that takes all that it takes
 CORE_RESOURCES = (
     SharedResource.L1_INSTRUCTION_CACHE,
@@ -27,6 +28,8 @@ CORE_RESOURCES = (
     SharedResource.INTEGER,
     SharedResource.FLOATING_POINT,
     SharedResource.VECTOR,
+    SharedResource.L2_BANDWIDTH,
+    SharedResource.PREFETCHER,
 )
 """Those that the threads of one core share, in the order of pressures and sensitivities."""
 
@@ -48,8 +51,8 @@ class CoefficientRow:
         paging: ns per instruction at full shortage of memory.
         active: Share of its time that it computes, alone.
         bound: Share of its computing time that it waits for caches and memory, alone.
-        pressure: (7,) how much of each private resource a sibling thread of it takes, 0 to 1.
-        sensitivity: (7,) ns per instruction that it loses where a sibling takes all of one.
+        pressure: (9,) how much of each private resource a sibling thread of it takes, 0 to 1.
+        sensitivity: (9,) ns per instruction that it loses where a sibling takes all of one.
         curve: (K,) misses of the last level per instruction on the grid of sizes.
         identity: By which its neighbors' idiosyncratic noise is drawn.
     """
@@ -77,7 +80,7 @@ class CoefficientRow:
     identity: int
 
     def packed(self) -> NDArray[np.float64]:
-        """(58,) all but the identity, in order, as the kernel reads it."""
+        """(62,) all but the identity, in order, as the kernel reads it."""
         return np.hstack([getattr(self, each.name) for each in fields(self)[:-1]])
 
 
@@ -150,7 +153,7 @@ def row_of(application: Application, hardware: Hardware, smt_cost: float) -> Coe
     computing = core + waiting
     speed = application.speedup(min(application.threads, hardware.cores))
     active = computing / speed / (computing / speed + disk_time + network_time)
-    pressure, sensitivity = _private(application, hardware, core, smt_cost)
+    pressure, sensitivity = _private(application, hardware, core, l2_hits, smt_cost)
     return CoefficientRow(
         core=core,
         cache=access * cache_time,
@@ -196,13 +199,15 @@ def _stream_time(stream: Streaming, device: float) -> float:
 
 
 def _private(
-    application: Application, hardware: Hardware, core: float, smt_cost: float
+    application: Application, hardware: Hardware, core: float, l2_hits: float, smt_cost: float
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """What a sibling thread of it takes of a core, and what it loses to one that takes all.
 
     A core that is shared gives each thread the units that the other leaves, and caches, buffers and
     ports by halves: 20 to 60% for programs side by side (Bulpin and Pratt, WDDD 2004; Zhang,
-    Laurenzano, Mars and Tang, MICRO 2014).
+    Laurenzano, Mars and Tang, MICRO 2014). What programs take of the second level's ports and of
+    the prefetcher is in these sums already, so that only sources press on them by themselves: each
+    hit in the second level waits for one of theirs, and code is fetched as it is needed.
     """
     if application.presses is not None:
         alike = tuple(_SOURCE_SENSITIVITY * core if each else 0.0 for each in application.presses)
@@ -225,6 +230,8 @@ def _private(
         busy * mix.integer,
         busy * mix.floating,
         busy * mix.vector,
+        0.0,
+        0.0,
     )
     per_cycle = 1 / hardware.clock_ghz
     sensitivity = (
@@ -235,5 +242,7 @@ def _private(
         0.9 * core * mix.integer,
         1.1 * core * mix.floating,
         1.2 * core * mix.vector,
+        l2_hits,
+        _UNFETCHED * core * code,
     )
     return pressure, tuple(smt_cost * each for each in sensitivity)

@@ -1,6 +1,6 @@
 """Hardware: the shared resources of a platform, and the speed of its parts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
@@ -53,6 +53,18 @@ class Family(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class CoreGroup:
+    """Like cores of a platform that has unlike ones; ``name`` is for tables."""
+
+    name: str
+    family: Family
+    clock_ghz: float
+    cores: int
+    l1_bytes: int
+    l2_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Hardware:
     """One platform. Bandwidths are sustained ones of the server in GB/s, latencies of idle parts.
 
@@ -63,6 +75,7 @@ class Hardware:
         l2_bytes: Of a core, where it is below a shared last level.
         llc_bytes: All last-level caches together; ``llc_bandwidth`` likewise.
         disk_bandwidth: Sequential.
+        groups: Unlike cores under the one last level; empty = all are as stated.
     """
 
     name: str
@@ -81,6 +94,22 @@ class Hardware:
     llc_bandwidth: float
     disk_bandwidth: float
     network_bandwidth: float
+    groups: tuple[CoreGroup, ...] = ()
+
+    def cores_of(self, group: int) -> "Hardware":
+        """As a program on a core of that group finds it: its core, all of what is shared."""
+        if not self.groups:
+            return self
+        its = self.groups[group]
+        return replace(
+            self,
+            name=f"{self.name}/{its.name}",
+            family=its.family,
+            clock_ghz=its.clock_ghz,
+            l1_bytes=its.l1_bytes,
+            l2_bytes=its.l2_bytes,
+            groups=(),
+        )
 
     @property
     def cpu_millicpus(self) -> int:

@@ -15,10 +15,13 @@ bound as u nears 1: no device gives more than it can. Called by ``truth``.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log2
+
+import numpy as np
 
 from wharfinger.native import Contention
-from wharfinger.simulator.truth.physics.application import Application
-from wharfinger.simulator.truth.physics.coefficients import row_of
+from wharfinger.simulator.truth.physics.application import GRID_BYTES, Application
+from wharfinger.simulator.truth.physics.coefficients import CoefficientRow, row_of
 from wharfinger.simulator.truth.physics.hardware import Hardware
 
 GAINS = (0.35, 0.25, 0.6, 0.6)  # k of the law of latency: memory, last-level cache, disk, network
@@ -50,6 +53,7 @@ class Asked:
         part: Its rate here over what it would have on one server alone.
         rereads: Bytes per instruction that it reads from disk again.
         beside: Place in the group of the one on whose cores' other threads it runs; -1 = on any.
+        cores: Of hardware with unlike cores, the group of those that it runs on.
     """
 
     application: Application
@@ -59,6 +63,7 @@ class Asked:
     part: float = 1.0
     rereads: float = 0.0
     beside: int = -1
+    cores: int = 0
 
 
 Lists = tuple[list[int], list[float], list[float], list[float], list[float], list[float], list[int]]
@@ -72,6 +77,19 @@ class Solution:
     could: list[float]
     does: list[float]
     busy: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Ns per instruction of a thread in the core, waiting for the last level and for memory.
+
+    Without paging and what siblings cost; ``misses`` of the last level are per instruction.
+    """
+
+    core: float
+    cache: float
+    memory: float
+    misses: float
 
 
 class Solver:
@@ -93,22 +111,43 @@ class Solver:
             constants.whim,
         )
         self._numbers: dict[str, int] = {}
+        self._rows: dict[str, CoefficientRow] = {}
 
-    def _number(self, application: Application) -> int:
-        number = self._numbers.get(application.name)
+    def _number(self, application: Application, cores: int) -> int:
+        key = _key(application, cores)
+        number = self._numbers.get(key)
         if number is None:
-            row = row_of(application, self.hardware, self._smt_cost)
-            number = self._numbers[application.name] = self.kernel.add(row.packed(), row.identity)
+            row = row_of(application, self.hardware.cores_of(cores), self._smt_cost)
+            number = self._numbers[key] = self.kernel.add(row.packed(), row.identity)
         return number
 
     def solve(self, asked: list[Asked]) -> Solution:
         """Of the residents of one server."""
         return Solution(*self.kernel.solve(*self.lists(asked)))
 
+    def spent(self, asked: list[Asked]) -> list[Spent]:
+        """Of the residents of one server, what their time goes into."""
+        self.solve(asked)
+        used = self.kernel.utilisation()
+        return [
+            self._spent(each, share, used)
+            for each, share in zip(asked, self.kernel.shares(), strict=True)
+        ]
+
+    def _spent(self, asked: Asked, share: float, used: Sequence[float]) -> Spent:
+        key = _key(asked.application, asked.cores)
+        if key not in self._rows:
+            hardware = self.hardware.cores_of(asked.cores)
+            self._rows[key] = row_of(asked.application, hardware, self._smt_cost)
+        row = self._rows[key]
+        misses = float(np.interp(log2(share), np.log2(GRID_BYTES), row.curve))
+        memory = misses * row.miss_time * latency(0, used[0])
+        return Spent(row.core, row.cache * latency(1, used[1]), memory, misses)
+
     def lists(self, asked: Sequence[Asked]) -> Lists:
         """A group as the kernel takes it."""
         return (
-            [self._number(each.application) for each in asked],
+            [self._number(each.application, each.cores) for each in asked],
             [each.cpus for each in asked],
             [each.memory_bytes for each in asked],
             [each.cap for each in asked],
@@ -116,6 +155,19 @@ class Solver:
             [each.rereads for each in asked],
             [each.beside for each in asked],
         )
+
+
+def _key(application: Application, cores: int) -> str:
+    return f"{application.name}\0{cores}" if cores else application.name
+
+
+def latency(device: int, used: float) -> float:
+    """Of memory, last-level cache, disk or network, over that of an idle one.
+
+    >>> latency(0, 0.5)
+    1.175
+    """
+    return 1 + GAINS[device] * used * used / (1 - used)
 
 
 def bandwidths(hardware: Hardware, constants: Constants) -> tuple[float, float, float, float]:

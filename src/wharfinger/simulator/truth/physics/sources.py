@@ -10,7 +10,7 @@ from math import ceil
 
 from wharfinger.model.interference import SharedResource
 from wharfinger.simulator.truth.physics.application import Application, Streaming, WorkingSet
-from wharfinger.simulator.truth.physics.coefficients import CORE_RESOURCES, row_of
+from wharfinger.simulator.truth.physics.coefficients import CORE_RESOURCES, LINE_BYTES, row_of
 from wharfinger.simulator.truth.physics.hardware import KIB, MIB, Hardware
 
 _MIN_SHARE = 1e-3
@@ -19,14 +19,9 @@ _DISK_DEPTH, _NETWORK_DEPTH = 8.0, 64.0
 """Requests under way: a disk's queue is short; nothing limits what is sent, so that it starves its
 co-runners (dissertation 5.3, SoI5)."""
 CORE_SOURCES = frozenset(CORE_RESOURCES)  # on what only threads of one core share
-_NO_LAW = {
-    SharedResource.L2_BANDWIDTH,
-    SharedResource.LAST_LEVEL_CACHE_BANDWIDTH,
-    SharedResource.PREFETCHER,
-    SharedResource.INTERCONNECT,
-}
-MODELLED = tuple(each for each in SharedResource if each not in _NO_LAW)
-"""Sources whose resource the physics knows; the others have no effect."""
+_STREAMED = 2
+"""Times the caches of a core: a stream over so much is in none of these, and in little of the last
+level."""
 
 
 def source_of(
@@ -50,6 +45,8 @@ def source_of(
             return _memory_capacity(source, share, hardware)
         case SharedResource.LAST_LEVEL_CACHE:
             return _last_level_cache(source, share, hardware)
+        case SharedResource.LAST_LEVEL_CACHE_BANDWIDTH | SharedResource.INTERCONNECT:
+            return _ports(source, share, hardware, cpus)
         case SharedResource.STORAGE_BANDWIDTH:
             return disk, share * hardware.disk_bandwidth
         case SharedResource.STORAGE_CAPACITY:
@@ -128,6 +125,32 @@ def _last_level_cache(
     )
     row = row_of(reader, hardware, 0.0)
     return reader, share * reader.threads / (row.core + row.cache)
+
+
+def _ports(
+    source: Application, share: float, hardware: Hardware, cpus: float
+) -> tuple[Application, float]:
+    """Reads or messages through the last level, by all cores that the workload leaves.
+
+    Cores of the papers' processors reach one another through it. What it has of ports is what all
+    cores can take at once: where few are left, the source takes what those can.
+    """
+    own = hardware.l2_bytes if hardware.family.value.l2_private else hardware.l1_bytes
+    streamed = min(_STREAMED * own, hardware.llc_bytes // 2)
+    cores = ceil(hardware.cores / 2) if hardware.smt else hardware.cores
+    threads = max(1, cores - ceil(cpus))
+    streamer = replace(
+        source,
+        name=f"{source.name}/{threads}",
+        cycles=0.25,
+        sets=(WorkingSet(0.3, 0.75 * streamed, 24.0),),
+        parallelism=64.0,
+        footprint_bytes=streamed,
+        threads=threads,
+        writes=0.0,
+    )
+    row = row_of(streamer, hardware, 0.0)
+    return streamer, share * hardware.llc_bandwidth / (row.access * LINE_BYTES)
 
 
 def bubble(megabytes: float) -> Application:

@@ -13,13 +13,21 @@ from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.simulator.truth.ground_truth import TrueResident
 from wharfinger.simulator.truth.physics.application import Application
 from wharfinger.simulator.truth.physics.hardware import Hardware
-from wharfinger.simulator.truth.physics.solver import Asked, Constants, Solution, Solver, bandwidths
-from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, MODELLED, source_of
+from wharfinger.simulator.truth.physics.solver import (
+    Asked,
+    Constants,
+    Solution,
+    Solver,
+    Spent,
+    bandwidths,
+)
+from wharfinger.simulator.truth.physics.sources import CORE_SOURCES, source_of
 from wharfinger.simulator.truth.queueing import Queue
 
 _PER_SECOND = 1e9  # per nanosecond
 _SWAP = 1.1  # demand for memory over what a server has, at which the kernel kills; over 1 it pages
 _PREFIX = "ibench/"
+_TALKERS = 2
 _MAX_CACHED = 200_000
 
 
@@ -98,8 +106,8 @@ class Physics:
     def source(
         self, platform: str, resource: SharedResource, intensity: float, beside: TrueResident
     ) -> TrueResident | None:
-        """A source beside a workload; those of a core need its other threads."""
-        if resource not in MODELLED:
+        """A source beside a workload; a core's need its other threads, messages two cores."""
+        if resource is SharedResource.INTERCONNECT and self.hardware[platform].cores < _TALKERS:
             return None
         if resource in CORE_SOURCES and not self._solvers[platform].has_siblings:
             return None
@@ -119,6 +127,12 @@ class Physics:
         """Of memory bandwidth, last-level cache, disk and network, 0 to 1."""
         self._solve(platform, residents)
         return self._solvers[platform].kernel.utilisation()
+
+    def spent(self, platform: str, residents: Sequence[TrueResident]) -> list[Spent]:
+        """What each does with its CPU time."""
+        return self._solvers[platform].spent(
+            [self._asked(at, each, residents) for at, each in enumerate(residents)]
+        )
 
     def _scaled(self, platform: str) -> Hardware:
         hardware = self.hardware[platform]
@@ -148,6 +162,7 @@ class Physics:
             application.per_server(servers) if servers > 1 else 1.0,
             rereads(application, resident.memory_bytes, servers) if application.reread else 0.0,
             _bound_to(at, resident, residents) if resident.core_of else -1,
+            resident.cores,
         )
 
     def _in_units(self, resident: TrueResident, instructions_per_ns: float) -> float:

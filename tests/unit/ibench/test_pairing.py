@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.errors import InvalidInput
-from wharfinger.profiler.pairing import MAX_EXACT, Scores, pair_of, share
+from wharfinger.ibench.pairing import MAX_EXACT, Scores, pair_of, share
 
 SOURCES = ("integer", "storage-bandwidth")
 
