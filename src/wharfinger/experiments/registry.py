@@ -9,6 +9,7 @@ from wharfinger.experiments.arq_figures import ARQ_FIGURE3, ARQ_FIGURE5, ARQ_FIG
 from wharfinger.experiments.arq_tables import ARQ_TABLE62, ARQ_TABLE63
 from wharfinger.experiments.ground_truth import GroundTruthStudy
 from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
+from wharfinger.experiments.ibench_figures import IBENCH_FIGURE55, IBENCH_FIGURE56
 from wharfinger.experiments.paragon_accounting import PARAGON_ACCOUNTING
 from wharfinger.experiments.paragon_decisions import PARAGON_FIGURE9, PARAGON_FIGURE14
 from wharfinger.experiments.paragon_figure5 import PARAGON_FIGURE5
@@ -71,6 +72,8 @@ _ALL: tuple[Experiment, ...] = (
     PYTHIA_FIGURE10,
     PYTHIA_UNSEEN,
     IBENCH_FIGURE54,
+    IBENCH_FIGURE55,
+    IBENCH_FIGURE56,
     PHYSICS_MATRICES,
     MEASURED_GAVEL,
     MEASURED_TABLES,

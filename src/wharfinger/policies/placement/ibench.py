@@ -1,0 +1,292 @@
+"""iBench's scheduler: who may share a server, by the interference that both tolerate and cause.
+
+Source: iBench (dissertation 5.5.1), equation 5.1: of the servers where no tolerated score is below
+what is caused there, the one with the least ‖t − c‖₁, both directions added. It knows no platforms
+and sizes nothing: the baseline that shows what interference alone is worth. The core profiles and
+classifies before it asks; ``by-profile`` says what is done for a workload below its target.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import expm1
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.classification.worth import TYPICAL_SECONDS, expected_seconds
+from wharfinger.core.seams.contention import Array, Assessment, Rows, ScoreColumns
+from wharfinger.core.seams.estimation import ProfilingNeeds
+from wharfinger.core.seams.placement import ServerIndex
+from wharfinger.core.seams.verdicts import PlacementVerdict, WaitUntil
+from wharfinger.model.allocation import Allocation
+from wharfinger.model.decisions import (
+    CANDIDATES_KEPT,
+    Candidate,
+    Decision,
+    ReasonCode,
+    Refuse,
+    Stage,
+)
+from wharfinger.model.interference import SharedResource
+from wharfinger.model.view import Request, View
+from wharfinger.policies.placement.common import (
+    ByReservation,
+    candidates,
+    is_full,
+    needed,
+    plan,
+    refuse,
+)
+from wharfinger.policies.placement.harmony import Harmony
+from wharfinger.policies.placement.paragon import turns_of, with_room
+from wharfinger.policies.placement.paragon_search import MOST, OwnScores, cumulative
+
+SOURCES = tuple(SharedResource)
+LOOKS_AGAIN_SECONDS = 5.0
+"""What waits for other neighbors is tried again so often: a server may have changed meanwhile."""
+BEYOND, NORM = "interference_beyond_tolerated", "norm"
+
+
+@dataclass(frozen=True, slots=True)
+class IBenchSettings:
+    """Settings of the policy.
+
+    Attributes:
+        patience_seconds: Longest wait for a server where all tolerate each other, since submission.
+            It is no longer than what it would cost to go at once where least is lacking: of how
+            long workloads run here, the share that it and the residents would lose. 0 = at once.
+        sources: How many sources of interference are injected beside its copy; of others its scores
+            are those of similar programs.
+        drop: Of a contention model without scores: what the newcomer and the residents may lose
+            together, as a share of performance.
+    """
+
+    patience_seconds: float = 60.0
+    sources: int = 2
+    drop: float = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How well a newcomer and the residents of N servers suit one another.
+
+    Attributes:
+        rows: Of the servers.
+        norm: (N,) equation 5.1: the sum over sources and both directions of |t − c|, in points.
+        lacking: (2, R, N) points by which each t is below its c: residents', then the newcomer's.
+        beyond: (N,) what is lacking altogether; 0 = all tolerate each other.
+        load: (N,) share of CPU that is allocated.
+    """
+
+    rows: Rows
+    norm: Array
+    lacking: Array
+    beyond: Array
+    load: Array
+
+    def order(self) -> NDArray[np.intp]:
+        """Places in ``rows``, best first: least beyond, then by norm, load and row."""
+        return np.lexsort((self.rows, self.load, self.norm, self.beyond))
+
+    def worst(self, at: int) -> str:
+        """The source that refuses most there, in words."""
+        if not self.lacking.size:
+            return "all together lose more than they tolerate"
+        of_each = self.lacking[:, :, at]
+        who, source = divmod(int(of_each.argmax()), len(SOURCES))
+        whose = ("the residents", "it")[who]
+        return (
+            f"{SOURCES[source]} by {of_each.max():.0f} points more than {whose} "
+            f"tolerate{'s' if who else ''}"
+        )
+
+    def numbers(self, at: int) -> dict[str, float]:
+        """What was compared there, with each source that refuses it."""
+        told = {NORM: float(self.norm[at]), BEYOND: float(self.beyond[at])}
+        if self.lacking.size:
+            by_source = self.lacking[:, :, at].sum(axis=0)
+            for source in np.flatnonzero(by_source > 0):
+                told[f"{SOURCES[source].replace('-', '_')}_beyond"] = float(by_source[source])
+        return told
+
+
+class IBench(ByReservation):
+    """First fit by equation 5.1: neighbors that suit it, on any platform."""
+
+    name = "ibench"
+
+    def __init__(self, settings: IBenchSettings | None = None) -> None:
+        self.settings: IBenchSettings = settings or IBenchSettings()
+
+    @property
+    def profiling(self) -> ProfilingNeeds:
+        """What is stated, beside injected sources, on one platform."""
+        return ProfilingNeeds(stated=True, sources=self.settings.sources)
+
+    def index(self) -> ServerIndex:
+        """By t and c: where nothing is lacking, equation 5.1 ranks servers as Paragon's norm."""
+        return Harmony(cumulative)
+
+    def place(self, request: Request, view: View) -> PlacementVerdict:
+        """By the index; where that finds none, by all servers with room."""
+        need = request.reserved(view.capabilities)
+        if is_full(request, need, view):
+            return refuse(self.name, request, need, view)
+        found = self._indexed(request, need, view)
+        if found is not None:
+            fitting, norms = found
+            listed = [{NORM: norm, BEYOND: 0.0} for norm in norms]
+            message = f"{view.names[fitting[0]]} wastes least of what all there tolerate"
+            places = [float(place) for place in range(len(fitting))]
+            ranked = candidates(view, fitting, places, compared=listed)
+            return plan(self.name, request, need, view, ranked, message)
+        rows = with_room(request, need, view)
+        if not rows.size:
+            return refuse(self.name, request, need, view)
+        settled = rows[view.unsettled[rows] == 0]
+        if not settled.size:
+            return self._unsettled(rows, need, view)
+        return self._fitted(request, need, view, self._fit(request, need, view, settled))
+
+    def _indexed(
+        self, request: Request, need: Allocation, view: View
+    ) -> tuple[list[int], list[float]] | None:
+        """The first that fit and their norms; ``None`` = all servers have to be asked."""
+        known = request.classification
+        # Where servers promise more CPU than they have, the index does not know how much more.
+        if not isinstance(view.index, Harmony) or known is None or view.cpu_real is not None:
+            return None
+        own = OwnScores.of(known, best_effort=request.workload.best_effort)
+        found = view.index.best(
+            view, own, need, 0.0, excluded=request.excluded, keep=CANDIDATES_KEPT
+        )
+        if found is None or not found.complete or not found.rows:
+            return None
+        return found.rows, found.norms
+
+    def _fit(self, request: Request, need: Allocation, view: View, rows: Rows) -> Fit:
+        load = view.cpu_allocated[rows] / np.maximum(view.cpu_capacity[rows], 1)
+        scores = None if view.contention is None else view.contention.score_columns(len(view.names))
+        known = request.classification
+        if known is None or view.contention is None:
+            nothing = np.zeros(len(rows))
+            fit = Fit(rows, nothing, np.zeros((2, 0, len(rows))), nothing, load)
+        elif scores is None:
+            asked = view.contention.assess(request, view, 0.5)
+            fit = self._by_slowdown(request, asked, rows, load)
+        else:
+            own = OwnScores.of(known, best_effort=request.workload.best_effort)
+            fit = fit_of(own, cumulative(scores), rows, view.residents[rows] > 0, load)
+        turns = turns_of(view, need.cpu_millicpus, fit.rows)
+        if turns is None:
+            return fit
+        # Cores that others wait for are a source like any other.
+        beyond = fit.beyond + MOST * np.expm1(turns)
+        return Fit(fit.rows, fit.norm, fit.lacking, beyond, fit.load)
+
+    def _by_slowdown(self, request: Request, asked: Assessment, rows: Rows, load: Array) -> Fit:
+        """Without scores: by what the newcomer and the residents would lose together."""
+        if (apart := asked.incompatible) is not None:
+            able = ~apart[rows]
+            rows, load = rows[able], load[able]
+        drop = asked.residents_loss_on(rows).performance
+        if not request.workload.best_effort:
+            drop = drop + asked.suffered_on(rows).mean
+        beyond = np.maximum(drop + np.log1p(-self.settings.drop), 0.0)
+        return Fit(rows, MOST * drop, np.zeros((2, 0, len(rows))), MOST * beyond, load)
+
+    def _fitted(self, request: Request, need: Allocation, view: View, fit: Fit) -> PlacementVerdict:
+        if not fit.rows.size:
+            return refuse(self.name, request, need, view)
+        order = fit.order()[:CANDIDATES_KEPT]
+        first = int(order[0])
+        server, lacking = view.names[int(fit.rows[first])], fit.beyond[first] > 0
+        left = self._patience(request, need, view, fit.rows[first : first + 1]) if lacking else 0.0
+        left -= request.waited_seconds
+        if left > 0:
+            decision = Decision(
+                stage=Stage.PLACEMENT,
+                decided_by=self.name,
+                accepted=False,
+                reason=ReasonCode.INTERFERENCE,
+                message=f"nowhere do all tolerate each other: on {server} {fit.worst(first)}",
+                would_change=f"other neighbors there, room on another server, or {left:.0f} s",
+                considered=len(view.names),
+                candidates=tuple(_candidates(view, fit, order)),
+                numbers=needed(need),
+            )
+            return WaitUntil(request.now + min(left, LOOKS_AGAIN_SECONDS), decision)
+        message = f"{server} wastes least of what all there tolerate"
+        if lacking:
+            message = f"nowhere do all tolerate each other: on {server} least is lacking, "
+            message += fit.worst(first)
+        elif request.classification is None:
+            message = f"{server} is the least loaded; nothing is known of it"
+        ranked = _candidates(view, fit, order, chosen=1)
+        return plan(self.name, request, need, view, ranked, message)
+
+    def _patience(self, request: Request, need: Allocation, view: View, row: Rows) -> float:
+        """Seconds that waiting for other neighbors is worth, from submission on."""
+        if view.contention is None:
+            return 0.0
+        asked = view.contention.assess(request, view, 0.5)
+        drop = asked.residents_loss_on(row).performance.item()
+        turns = turns_of(view, need.cpu_millicpus, row)
+        if turns is not None:
+            drop += turns.item() * view.residents.item(int(row[0]))
+        if not request.workload.best_effort:
+            drop += asked.suffered_on(row).mean.item() + (0.0 if turns is None else turns.item())
+        told = expected_seconds(request.workload, request.measurements)
+        seconds = told or float(np.median(request.run_seconds() or (TYPICAL_SECONDS,)))
+        return min(self.settings.patience_seconds, expm1(min(drop, 1.0)) * seconds)
+
+    def _unsettled(self, rows: Rows, need: Allocation, view: View) -> Refuse:
+        server = view.names[int(rows[0])]
+        decision = Decision(
+            stage=Stage.PLACEMENT,
+            decided_by=self.name,
+            accepted=False,
+            reason=ReasonCode.OFF_PREDICTION,
+            message=f"a workload on {server} is below its target: no new work beside it",
+            would_change="that one at its target, its new profile, or room on another server",
+            considered=len(view.names),
+            candidates=tuple(_refused(view, rows[:CANDIDATES_KEPT].tolist())),
+            numbers=needed(need),
+        )
+        return Refuse(decision)
+
+
+def fit_of(
+    own: OwnScores, scores: ScoreColumns, rows: Rows, taken: NDArray[np.bool_], load: Array
+) -> Fit:
+    """Equation 5.1 of a newcomer and each of these servers; nobody is slowed where none is there.
+
+    Args:
+        own: The newcomer's scores; an unknown one counts as the one that harms none.
+        scores: Of all servers.
+        rows: Those to look at.
+        taken: (N,) whether somebody is there.
+        load: (N,) as in ``Fit``.
+    """
+    caused = np.where(np.isnan(own.caused), 0.0, own.caused)[:, None]
+    tolerated = np.where(np.isnan(own.tolerated), MOST, own.tolerated)[:, None]
+    there = np.where(taken, scores.tolerated[:, rows], MOST), scores.caused[:, rows] * taken
+    spare = np.stack((there[0] - caused, tolerated - there[1]))
+    lacking = np.where(taken, np.maximum(-spare, 0.0), 0.0)
+    lacking[0, np.isnan(own.caused)] = 0.0
+    lacking[1, np.isnan(own.tolerated)] = 0.0
+    return Fit(rows, np.abs(spare).sum(axis=(0, 1)), lacking, lacking.sum(axis=(0, 1)), load)
+
+
+def _candidates(view: View, fit: Fit, order: NDArray[np.intp], chosen: int = 0) -> list[Candidate]:
+    """The servers in that order, with what was compared and what refuses those not ``chosen``."""
+    rows, places = fit.rows[order].tolist(), order.tolist()
+    refused = [at >= chosen and fit.beyond[place] > 0 for at, place in enumerate(places)]
+    reasons = [ReasonCode.INTERFERENCE if each else ReasonCode.OK for each in refused]
+    scores = [None if each else float(at) for at, each in enumerate(refused)]
+    return candidates(view, rows, scores, reasons, map(fit.numbers, places))
+
+
+def _refused(view: View, rows: Sequence[int]) -> list[Candidate]:
+    reasons = [ReasonCode.OFF_PREDICTION] * len(rows)
+    return candidates(view, list(rows), [None] * len(rows), reasons)
