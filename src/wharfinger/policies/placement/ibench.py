@@ -7,8 +7,8 @@ classifies before it asks; ``by-profile`` says what is done for a workload below
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import expm1
+from dataclasses import dataclass, replace
+from math import expm1, log1p
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from wharfinger.model.decisions import (
     Stage,
 )
 from wharfinger.model.interference import SharedResource
+from wharfinger.model.profile import Classification
 from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import (
     ByReservation,
@@ -39,7 +40,7 @@ from wharfinger.policies.placement.common import (
 )
 from wharfinger.policies.placement.harmony import Harmony
 from wharfinger.policies.placement.paragon import turns_of, with_room
-from wharfinger.policies.placement.paragon_search import MOST, OwnScores, cumulative
+from wharfinger.policies.placement.paragon_search import MOST, OwnScores
 
 SOURCES = tuple(SharedResource)
 LOOKS_AGAIN_SECONDS = 5.0
@@ -53,16 +54,17 @@ class IBenchSettings:
 
     Attributes:
         patience_seconds: Longest wait for a server where all tolerate each other, since submission.
-            It is no longer than what it would cost to go at once where least is lacking: of how
-            long workloads run here, the share that it and the residents would lose. 0 = at once.
-        sources: How many sources of interference are injected beside its copy; of others its scores
-            are those of similar programs.
-        drop: Of a contention model without scores: what the newcomer and the residents may lose
-            together, as a share of performance.
+            It is no longer than what going at once where least is lacking would cost: of how long
+            workloads run here, the share that it and the residents would lose together beyond
+            ``drop``. 0 = at once.
+        sources: How many sources of interference are injected beside its copy, while it waits; of
+            others its scores are those of similar programs. As published: 2.
+        drop: Share of performance that counts as no loss; of a contention model without scores,
+            what the newcomer and the residents may lose together.
     """
 
     patience_seconds: float = 60.0
-    sources: int = 2
+    sources: int = 0
     drop: float = 0.05
 
 
@@ -121,17 +123,15 @@ class IBench(ByReservation):
     @property
     def profiling(self) -> ProfilingNeeds:
         """What is stated, beside injected sources, on one platform."""
-        return ProfilingNeeds(stated=True, sources=self.settings.sources)
+        return ProfilingNeeds(stated=True, sources=self.settings.sources, probes="0")
 
     def index(self) -> ServerIndex:
         """By t and c: where nothing is lacking, equation 5.1 ranks servers as Paragon's norm."""
-        return Harmony(cumulative)
+        return Harmony(_left)
 
     def place(self, request: Request, view: View) -> PlacementVerdict:
         """By the index; where that finds none, by all servers with room."""
         need = request.reserved(view.capabilities)
-        if is_full(request, need, view):
-            return refuse(self.name, request, need, view)
         found = self._indexed(request, need, view)
         if found is not None:
             fitting, norms = found
@@ -140,7 +140,8 @@ class IBench(ByReservation):
             places = [float(place) for place in range(len(fitting))]
             ranked = candidates(view, fitting, places, compared=listed)
             return plan(self.name, request, need, view, ranked, message)
-        rows = with_room(request, need, view)
+        full = is_full(request, need, view)
+        rows = np.zeros(0, dtype=np.intp) if full else with_room(request, need, view)
         if not rows.size:
             return refuse(self.name, request, need, view)
         settled = rows[view.unsettled[rows] == 0]
@@ -156,9 +157,8 @@ class IBench(ByReservation):
         # Where servers promise more CPU than they have, the index does not know how much more.
         if not isinstance(view.index, Harmony) or known is None or view.cpu_real is not None:
             return None
-        own = OwnScores.of(known, best_effort=request.workload.best_effort)
         found = view.index.best(
-            view, own, need, 0.0, excluded=request.excluded, keep=CANDIDATES_KEPT
+            view, _own(known, request), need, 0.0, excluded=request.excluded, keep=CANDIDATES_KEPT
         )
         if found is None or not found.complete or not found.rows:
             return None
@@ -175,8 +175,8 @@ class IBench(ByReservation):
             asked = view.contention.assess(request, view, 0.5)
             fit = self._by_slowdown(request, asked, rows, load)
         else:
-            own = OwnScores.of(known, best_effort=request.workload.best_effort)
-            fit = fit_of(own, cumulative(scores), rows, view.residents[rows] > 0, load)
+            own = _own(known, request)
+            fit = fit_of(own, _left(scores), rows, view.residents[rows] > 0, load)
         turns = turns_of(view, need.cpu_millicpus, fit.rows)
         if turns is None:
             return fit
@@ -238,7 +238,8 @@ class IBench(ByReservation):
             drop += asked.suffered_on(row).mean.item() + (0.0 if turns is None else turns.item())
         told = expected_seconds(request.workload, request.measurements)
         seconds = told or float(np.median(request.run_seconds() or (TYPICAL_SECONDS,)))
-        return min(self.settings.patience_seconds, expm1(min(drop, 1.0)) * seconds)
+        lost = min(max(drop + log1p(-self.settings.drop), 0.0), 1.0)
+        return min(self.settings.patience_seconds, expm1(lost) * seconds)
 
     def _unsettled(self, rows: Rows, need: Allocation, view: View) -> Refuse:
         server = view.names[int(rows[0])]
@@ -254,6 +255,17 @@ class IBench(ByReservation):
             numbers=needed(need),
         )
         return Refuse(decision)
+
+
+def _left(scores: ScoreColumns) -> ScoreColumns:
+    """Of each resident what its neighbors leave of what it tolerates; no column is copied."""
+    return replace(scores, tolerated=scores.unspent, tolerated_variance=scores.unspent_variance)
+
+
+def _own(known: Classification, request: Request) -> OwnScores:
+    """The newcomer's. What nothing slows tolerates any sum: then there is nothing to test."""
+    own = OwnScores.of(known, best_effort=request.workload.best_effort)
+    return replace(own, tolerated=np.where(own.tolerated >= MOST, np.nan, own.tolerated))
 
 
 def fit_of(
