@@ -8,12 +8,11 @@ classifies before it asks; ``by-profile`` says what is done for a workload below
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import expm1, log1p
+from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.worth import TYPICAL_SECONDS, expected_seconds
 from wharfinger.core.seams.contention import Array, Assessment, Rows, ScoreColumns
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.placement import ServerIndex
@@ -54,16 +53,18 @@ class IBenchSettings:
 
     Attributes:
         patience_seconds: Longest wait for a server where all tolerate each other, since submission.
-            It is no longer than what going at once where least is lacking would cost: of how long
-            workloads run here, the share that it and the residents would lose together beyond
-            ``drop``. 0 = at once.
+            Then it goes where least is lacking. 0 = at once.
+        worth: It goes there at once where that adds so much: what it would do over what it does
+            alone, less the shares that residents would lose. A cache that is shared still gains by
+            another workload, a core that is taken does not.
         sources: How many sources of interference are injected beside its copy, while it waits; of
             others its scores are those of similar programs. As published: 2.
-        drop: Share of performance that counts as no loss; of a contention model without scores,
-            what the newcomer and the residents may lose together.
+        drop: Of a contention model without scores: what the newcomer and the residents may lose
+            together, as a share of performance.
     """
 
     patience_seconds: float = 60.0
+    worth: float = 0.5
     sources: int = 0
     drop: float = 0.05
 
@@ -201,9 +202,9 @@ class IBench(ByReservation):
         order = fit.order()[:CANDIDATES_KEPT]
         first = int(order[0])
         server, lacking = view.names[int(fit.rows[first])], fit.beyond[first] > 0
-        left = self._patience(request, need, view, fit.rows[first : first + 1]) if lacking else 0.0
-        left -= request.waited_seconds
-        if left > 0:
+        left = self.settings.patience_seconds - request.waited_seconds
+        here = fit.rows[first : first + 1]
+        if lacking and left > 0 and self._adds(request, need, view, here) < self.settings.worth:
             decision = Decision(
                 stage=Stage.PLACEMENT,
                 decided_by=self.name,
@@ -225,21 +226,19 @@ class IBench(ByReservation):
         ranked = _candidates(view, fit, order, chosen=1)
         return plan(self.name, request, need, view, ranked, message)
 
-    def _patience(self, request: Request, need: Allocation, view: View, row: Rows) -> float:
-        """Seconds that waiting for other neighbors is worth, from submission on."""
+    def _adds(self, request: Request, need: Allocation, view: View, row: Rows) -> float:
+        """What it would do there over what it does alone, less what that takes of the residents."""
         if view.contention is None:
-            return 0.0
+            return 1.0
         asked = view.contention.assess(request, view, 0.5)
-        drop = asked.residents_loss_on(row).performance.item()
+        taken, own = asked.residents_loss_on(row).performance.item(), 0.0
+        if not request.workload.best_effort:
+            own = asked.suffered_on(row).mean.item()
         turns = turns_of(view, need.cpu_millicpus, row)
         if turns is not None:
-            drop += turns.item() * view.residents.item(int(row[0]))
-        if not request.workload.best_effort:
-            drop += asked.suffered_on(row).mean.item() + (0.0 if turns is None else turns.item())
-        told = expected_seconds(request.workload, request.measurements)
-        seconds = told or float(np.median(request.run_seconds() or (TYPICAL_SECONDS,)))
-        lost = min(max(drop + log1p(-self.settings.drop), 0.0), 1.0)
-        return min(self.settings.patience_seconds, expm1(lost) * seconds)
+            taken += turns.item() * view.residents.item(int(row[0]))
+            own += turns.item()
+        return exp(-own) - taken
 
     def _unsettled(self, rows: Rows, need: Allocation, view: View) -> Refuse:
         server = view.names[int(rows[0])]
