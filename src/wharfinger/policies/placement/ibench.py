@@ -17,6 +17,7 @@ from wharfinger.core.seams.contention import Array, Assessment, Rows, ScoreColum
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.core.seams.verdicts import PlacementVerdict, WaitUntil
+from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
@@ -27,7 +28,8 @@ from wharfinger.model.decisions import (
     Stage,
 )
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.profile import Classification
+from wharfinger.model.memo import by_identity
+from wharfinger.model.profile import Classification, quantile
 from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import (
     ByReservation,
@@ -44,6 +46,8 @@ from wharfinger.policies.placement.paragon_search import MOST, OwnScores
 SOURCES = tuple(SharedResource)
 LOOKS_AGAIN_SECONDS = 5.0
 """What waits for other neighbors is tried again so often: a server may have changed meanwhile."""
+INDEXED = 4
+"""Candidates that are asked of the index: the next ones tell little, and cost as much."""
 BEYOND, NORM = "interference_beyond_tolerated", "norm"
 
 
@@ -52,6 +56,7 @@ class IBenchSettings:
     """Settings of the policy.
 
     Attributes:
+        confidence: With which no t is below its c, each by itself; 0.5 = as published.
         patience_seconds: Longest wait for a server where all tolerate each other, since submission.
             Then it goes where least is lacking. 0 = at once.
         worth: It goes there at once where that adds so much: what it would do over what it does
@@ -63,6 +68,7 @@ class IBenchSettings:
             together, as a share of performance.
     """
 
+    confidence: float = 0.8
     patience_seconds: float = 60.0
     worth: float = 0.5
     sources: int = 0
@@ -120,6 +126,12 @@ class IBench(ByReservation):
 
     def __init__(self, settings: IBenchSettings | None = None) -> None:
         self.settings: IBenchSettings = settings or IBenchSettings()
+        if not 0.5 <= self.settings.confidence < 1:
+            raise InvalidInput(
+                f"{self.name}: confidence={self.settings.confidence:g} is not a probability from "
+                "0.5 to below 1"
+            )
+        self._z = quantile(self.settings.confidence)
 
     @property
     def profiling(self) -> ProfilingNeeds:
@@ -138,9 +150,8 @@ class IBench(ByReservation):
             fitting, norms = found
             listed = [{NORM: norm, BEYOND: 0.0} for norm in norms]
             message = f"{view.names[fitting[0]]} wastes least of what all there tolerate"
-            places = [float(place) for place in range(len(fitting))]
-            ranked = candidates(view, fitting, places, compared=listed)
-            return plan(self.name, request, need, view, ranked, message)
+            ranked = candidates(view, fitting, map(float, range(len(fitting))), compared=listed)
+            return plan(self.name, request, need, view, ranked, message, [])
         full = is_full(request, need, view)
         rows = np.zeros(0, dtype=np.intp) if full else with_room(request, need, view)
         if not rows.size:
@@ -158,9 +169,8 @@ class IBench(ByReservation):
         # Where servers promise more CPU than they have, the index does not know how much more.
         if not isinstance(view.index, Harmony) or known is None or view.cpu_real is not None:
             return None
-        found = view.index.best(
-            view, _own(known, request), need, 0.0, excluded=request.excluded, keep=CANDIDATES_KEPT
-        )
+        own = _own(known, request.workload.best_effort)
+        found = view.index.best(view, own, need, self._z, excluded=request.excluded, keep=INDEXED)
         if found is None or not found.complete or not found.rows:
             return None
         return found.rows, found.norms
@@ -173,11 +183,11 @@ class IBench(ByReservation):
             nothing = np.zeros(len(rows))
             fit = Fit(rows, nothing, np.zeros((2, 0, len(rows))), nothing, load)
         elif scores is None:
-            asked = view.contention.assess(request, view, 0.5)
+            asked = view.contention.assess(request, view, self.settings.confidence)
             fit = self._by_slowdown(request, asked, rows, load)
         else:
-            own = _own(known, request)
-            fit = fit_of(own, _left(scores), rows, view.residents[rows] > 0, load)
+            own = _own(known, request.workload.best_effort)
+            fit = fit_of(own, _left(scores), rows, view.residents[rows] > 0, load, self._z)
         turns = turns_of(view, need.cpu_millicpus, fit.rows)
         if turns is None:
             return fit
@@ -230,7 +240,7 @@ class IBench(ByReservation):
         """What it would do there over what it does alone, less what that takes of the residents."""
         if view.contention is None:
             return 1.0
-        asked = view.contention.assess(request, view, 0.5)
+        asked = view.contention.assess(request, view, self.settings.confidence)
         taken, own = asked.residents_loss_on(row).performance.item(), 0.0
         if not request.workload.best_effort:
             own = asked.suffered_on(row).mean.item()
@@ -261,14 +271,20 @@ def _left(scores: ScoreColumns) -> ScoreColumns:
     return replace(scores, tolerated=scores.unspent, tolerated_variance=scores.unspent_variance)
 
 
-def _own(known: Classification, request: Request) -> OwnScores:
+@by_identity(maxsize=32)
+def _own(known: Classification, best_effort: bool) -> OwnScores:
     """The newcomer's. What nothing slows tolerates any sum: then there is nothing to test."""
-    own = OwnScores.of(known, best_effort=request.workload.best_effort)
+    own = OwnScores.of(known, best_effort=best_effort)
     return replace(own, tolerated=np.where(own.tolerated >= MOST, np.nan, own.tolerated))
 
 
 def fit_of(
-    own: OwnScores, scores: ScoreColumns, rows: Rows, taken: NDArray[np.bool_], load: Array
+    own: OwnScores,
+    scores: ScoreColumns,
+    rows: Rows,
+    taken: NDArray[np.bool_],
+    load: Array,
+    z: float,
 ) -> Fit:
     """Equation 5.1 of a newcomer and each of these servers; nobody is slowed where none is there.
 
@@ -278,15 +294,23 @@ def fit_of(
         rows: Those to look at.
         taken: (N,) whether somebody is there.
         load: (N,) as in ``Fit``.
+        z: Standard deviations with which each t is to be no less than its c.
     """
     caused = np.where(np.isnan(own.caused), 0.0, own.caused)[:, None]
     tolerated = np.where(np.isnan(own.tolerated), MOST, own.tolerated)[:, None]
     there = np.where(taken, scores.tolerated[:, rows], MOST), scores.caused[:, rows] * taken
     spare = np.stack((there[0] - caused, tolerated - there[1]))
-    lacking = np.where(taken, np.maximum(-spare, 0.0), 0.0)
+    lacking = np.where(taken, np.maximum(z * _doubt(own, scores, rows) - spare, 0.0), 0.0)
     lacking[0, np.isnan(own.caused)] = 0.0
     lacking[1, np.isnan(own.tolerated)] = 0.0
     return Fit(rows, np.abs(spare).sum(axis=(0, 1)), lacking, lacking.sum(axis=(0, 1)), load)
+
+
+def _doubt(own: OwnScores, scores: ScoreColumns, rows: Rows) -> Array:
+    """(2, R, N) standard deviations of what residents, and the newcomer, have to spare."""
+    theirs = scores.tolerated_variance[:, rows], scores.caused_variance[:, rows]
+    own_variance = own.caused_variance[:, None], own.tolerated_variance[:, None]
+    return np.sqrt(np.stack((theirs[0] + own_variance[0], theirs[1] + own_variance[1])))
 
 
 def _candidates(view: View, fit: Fit, order: NDArray[np.intp], chosen: int = 0) -> list[Candidate]:
