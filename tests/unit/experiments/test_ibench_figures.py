@@ -3,8 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from wharfinger.experiments.base import Arguments, Context
 from wharfinger.experiments.comparison import KeptRun, summarise
 from wharfinger.experiments.ibench_figures import (
@@ -48,14 +46,11 @@ def test_what_is_published_stands_beside_the_oracle_and_the_policy() -> None:
         assert {e.measure for e in figure.published} <= {m.key for m in figure.measures}
 
 
-@pytest.mark.parametrize("figure", [IBENCH_FIGURE55, IBENCH_FIGURE56], ids=lambda each: each.name)
-def test_a_small_run_has_every_number(figure, tmp_path: Path) -> None:
-    arguments = Arguments(repeats=1, servers=6, workloads=8, regime="moderate")
-    policies = (*figure.policies[:3], LEAST_LOADED)
-    one = replace(figure, scenarios=(MIX,), policies=policies, baselines=(LEAST_LOADED,))
+def test_a_small_run_has_every_number(tmp_path: Path) -> None:
+    arguments = Arguments(repeats=1, servers=6, workloads=6, regime="moderate")
+    policies = (*IBENCH_FIGURE55.policies[:3], LEAST_LOADED)
+    one = replace(IBENCH_FIGURE55, scenarios=(MIX,), policies=policies, baselines=(LEAST_LOADED,))
     result = one.run(Context(run_in_turn, arguments, Workspace(tmp_path), processes=1))
     of_jobs = [row for row in result.rows if "best_effort" not in row.name]
     assert all(row.measured is not None for row in of_jobs)
-    assert any("interference oracle gains" in note for note in result.notes) == (
-        figure is IBENCH_FIGURE55
-    )
+    assert any("interference oracle gains" in note for note in result.notes)
