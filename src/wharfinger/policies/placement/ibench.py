@@ -63,7 +63,7 @@ class IBenchSettings:
             alone, less the shares that residents would lose. A cache that is shared still gains by
             another workload, a core that is taken does not.
         sources: How many sources of interference are injected beside its copy, while it waits; of
-            others its scores are those of similar programs. As published: 2.
+            others its scores are those of similar programs.
         drop: Of a contention model without scores: what the newcomer and the residents may lose
             together, as a share of performance.
     """
@@ -71,7 +71,7 @@ class IBenchSettings:
     confidence: float = 0.8
     patience_seconds: float = 60.0
     worth: float = 0.5
-    sources: int = 0
+    sources: int = 2
     drop: float = 0.05
 
 
