@@ -155,7 +155,12 @@ IBENCH_FIGURE55 = replace(
     ),
     published=tuple(_published(MIX, ISOLATION, PUBLISHED_GAIN, "5.5.1, 15.7% on average")),
     figures=(
-        Figure("ranked", "figure55-{regime}-{scenario}", "{scenario}: {regime}"),
+        Figure(
+            "ranked",
+            "figure55-{regime}-{scenario}",
+            "{scenario}: {regime}",
+            policies=(INTERFERENCE_ORACLE, IBENCH, LEAST_LOADED),
+        ),
         Figure("bars", "isolation-{regime}", "Over isolation: {regime}", ISOLATION, "share"),
     ),
 )

@@ -123,6 +123,18 @@ def test_best_effort_work_is_refused_for_what_it_causes_and_not_for_what_it_suff
     assert isinstance(placed, Place)
 
 
+def test_best_effort_work_is_not_heaped_where_no_cpu_is_left() -> None:
+    """s0 would fit more closely, and best-effort work wants all of its CPU."""
+    view = view_of([known(50, 20)], [])
+    wanted = replace(view, cpu_wanted=np.array([8000, 0], dtype=np.int64))
+    asked = asks(known(100, 5))
+    asked = replace(
+        asked, workload=replace(asked.workload, type=WorkloadType.BEST_EFFORT, target=None)
+    )
+    assert where(AT_ONCE.place(asked, view)) == "s0"
+    assert where(AT_ONCE.place(asked, wanted)) == "s1"
+
+
 def test_without_a_classification_it_is_the_least_loaded() -> None:
     view = view_of([known(90, 10)], [])
     answer = IBench().place(asks(None), view)

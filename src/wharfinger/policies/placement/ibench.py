@@ -99,9 +99,9 @@ class Fit:
 
     def worst(self, at: int) -> str:
         """The source that refuses most there, in words."""
-        if not self.lacking.size:
-            return "all together lose more than they tolerate"
         of_each = self.lacking[:, :, at]
+        if not of_each.any():
+            return "all together would lose more than they tolerate"
         who, source = divmod(int(of_each.argmax()), len(SOURCES))
         whose = ("the residents", "it")[who]
         return (
@@ -169,6 +169,8 @@ class IBench(ByReservation):
         # Where servers promise more CPU than they have, the index does not know how much more.
         if not isinstance(view.index, Harmony) or known is None or view.cpu_real is not None:
             return None
+        if request.workload.best_effort:  # Nor what CPU best-effort work leaves.
+            return None
         own = _own(known, request.workload.best_effort)
         found = view.index.best(view, own, need, self._z, excluded=request.excluded, keep=INDEXED)
         if found is None or not found.complete or not found.rows:
@@ -188,12 +190,11 @@ class IBench(ByReservation):
         else:
             own = _own(known, request.workload.best_effort)
             fit = fit_of(own, _left(scores), rows, view.residents[rows] > 0, load, self._z)
-        turns = turns_of(view, need.cpu_millicpus, fit.rows)
-        if turns is None:
+        over = _waited_for(request, need, view, fit.rows)
+        if over is None:
             return fit
         # Cores that others wait for are a source like any other.
-        beyond = fit.beyond + MOST * np.expm1(turns)
-        return Fit(fit.rows, fit.norm, fit.lacking, beyond, fit.load)
+        return Fit(fit.rows, fit.norm, fit.lacking, fit.beyond + MOST * over, fit.load)
 
     def _by_slowdown(self, request: Request, asked: Assessment, rows: Rows, load: Array) -> Fit:
         """Without scores: by what the newcomer and the residents would lose together."""
@@ -269,6 +270,16 @@ class IBench(ByReservation):
 def _left(scores: ScoreColumns) -> ScoreColumns:
     """Of each resident what its neighbors leave of what it tolerates; no column is copied."""
     return replace(scores, tolerated=scores.unspent, tolerated_variance=scores.unspent_variance)
+
+
+def _waited_for(request: Request, need: Allocation, view: View, rows: Rows) -> Array | None:
+    """(N,) by what share more CPU would be wanted than there is; ``None`` = nowhere."""
+    if request.workload.best_effort and view.cpu_wanted is not None:
+        wanted = view.cpu_allocated[rows] + view.cpu_wanted[rows]
+        wanted = wanted + request.workload.reservation.cpu_millicpus
+        return np.asarray(np.maximum(wanted / np.maximum(view.cpu_capacity[rows], 1) - 1.0, 0.0))
+    turns = turns_of(view, need.cpu_millicpus, rows)
+    return None if turns is None else np.asarray(np.expm1(turns))
 
 
 @by_identity(maxsize=32)
