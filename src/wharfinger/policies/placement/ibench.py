@@ -277,7 +277,10 @@ def _waited_for(request: Request, need: Allocation, view: View, rows: Rows) -> A
     if request.workload.best_effort and view.cpu_wanted is not None:
         wanted = view.cpu_allocated[rows] + view.cpu_wanted[rows]
         wanted = wanted + request.workload.reservation.cpu_millicpus
-        return np.asarray(np.maximum(wanted / np.maximum(view.cpu_capacity[rows], 1) - 1.0, 0.0))
+        there = view.cpu_capacity[rows]
+        if view.cpu_real is not None:
+            there = np.where(view.cpu_real[rows] > 0, view.cpu_real[rows], there)
+        return np.asarray(np.maximum(wanted / np.maximum(there, 1) - 1.0, 0.0))
     turns = turns_of(view, need.cpu_millicpus, rows)
     return None if turns is None else np.asarray(np.expm1(turns))
 
