@@ -25,6 +25,8 @@ ONE_SEED = {"quasar-ec2"}
 """Scenarios that go on for hours, and take as many minutes here as all others."""
 ON_ALL = {"quasar-stateful"}
 """Scenarios of which few workloads have all servers: its services run on few of the platforms."""
+IBENCHS = {"ibench-mix", "ibench-hadoop", "ibench-memcached"}
+"""Of a policy that claims less: ``test_ibench_on_its_scenarios``."""
 CASES = [
     Case(
         name,
@@ -34,7 +36,7 @@ CASES = [
         few_on_all=name in ON_ALL,
     )
     for name in shipped()
-    if name not in NEEDS_FILES
+    if name not in NEEDS_FILES | IBENCHS
 ] + [Case("paragon-local-low", regime) for regime in ("contended", "overcommitted")]
 LOW_LOAD = [
     Case("paragon-gce", "moderate", workloads, tuple(range(1, 11)), few_on_all=True)

@@ -210,6 +210,7 @@ SIMULATED = _specs(
     RunSpec("paragon-local-phases", "quasar", seed=5, servers=40, workloads=8),
     RunSpec("quasar-ec2-light", "quasar", seed=1, servers=12, workloads=12),
     RunSpec("paragon-ec2-low", "quasar", seed=2, servers=10, workloads=5),
+    RunSpec("ibench-mix", "ibench", seed=1, servers=8, workloads=24, regime="overcommitted"),
     RunSpec(RACK, "quasar", seed=4, servers=6, workloads=14, regime="contended"),
 )
 SLOW = (

@@ -15,6 +15,7 @@ from wharfinger.experiments.ibench_figure54 import IBENCH_FIGURE54
 from wharfinger.experiments.ibench_figure57 import IBENCH_FIGURE57
 from wharfinger.experiments.ibench_figure58 import IBENCH_FIGURE58
 from wharfinger.experiments.ibench_figure59 import IBENCH_FIGURE59
+from wharfinger.experiments.ibench_figures import IBENCH_FIGURE55, IBENCH_FIGURE56
 from wharfinger.experiments.ibench_profiler import IBENCH_PROFILER
 from wharfinger.experiments.paragon_accounting import PARAGON_ACCOUNTING
 from wharfinger.experiments.paragon_decisions import PARAGON_FIGURE9, PARAGON_FIGURE14
@@ -83,6 +84,8 @@ _ALL: tuple[Experiment, ...] = (
     IBENCH_FIGURE52,
     IBENCH_FIGURE53,
     IBENCH_FIGURE54,
+    IBENCH_FIGURE55,
+    IBENCH_FIGURE56,
     IBENCH_FIGURE57,
     IBENCH_FIGURE58,
     IBENCH_FIGURE59,

@@ -18,12 +18,13 @@ from wharfinger.contention.none import NoContention
 from wharfinger.core.seams.estimation import ProfilingPlanner
 from wharfinger.core.seams.policy import Policy
 from wharfinger.errors import InvalidInput
-from wharfinger.policies.adaptation.by_target import ByLoad, ByTarget
+from wharfinger.policies.adaptation.by_target import ByLoad, ByProfile, ByTarget
 from wharfinger.policies.adaptation.slack import TargetSettings
 from wharfinger.policies.admission.arq import Arq, ArqSettings
 from wharfinger.policies.admission.fifo import Fifo, FifoSettings
 from wharfinger.policies.placement.autoscale import Autoscale
 from wharfinger.policies.placement.backfill import BackfillPlacement, BackfillSettings, EasySettings
+from wharfinger.policies.placement.ibench import IBench, IBenchSettings
 from wharfinger.policies.placement.least_loaded import LeastLoaded, ReservationPlacement
 from wharfinger.policies.placement.paragon import Paragon, ParagonSettings
 from wharfinger.policies.placement.paragon_oblivious import (
@@ -100,6 +101,13 @@ POLICIES: dict[str, Bundle] = {
     ),
     "interference-oblivious": Bundle(Part(InterferenceOblivious), estimates=True),
     "pythia": Bundle(Part(Pythia, PythiaSettings), contention="by-set"),
+    "ibench": Bundle(
+        Part(IBench, IBenchSettings),
+        adaptation="by-profile",
+        contention="by-source",
+        estimates=True,
+        needs_measurements=True,
+    ),
     "least-loaded": Bundle(Part(LeastLoaded)),
     "round-robin": Bundle(Part(RoundRobin)),
     "feedback": Bundle(Part(Feedback, ResizeSettings), needs_measurements=True),
@@ -117,6 +125,7 @@ ADMISSIONS: dict[str, Part] = {"fifo": Part(Fifo, FifoSettings), "arq": Part(Arq
 ADAPTATIONS: dict[str, Part] = {
     "by-target": Part(ByTarget, TargetSettings),
     "by-load": Part(ByLoad, TargetSettings),
+    "by-profile": Part(ByProfile, TargetSettings),
 }
 CONTENTIONS: dict[str, Part] = {
     "none": Part(NoContention),

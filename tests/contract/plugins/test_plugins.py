@@ -96,7 +96,7 @@ def test_the_other_parts_conform() -> None:
     check_provisioning(OnDemand())
 
 
-@pytest.mark.parametrize("name", ["by-target", "by-load"])
+@pytest.mark.parametrize("name", ["by-target", "by-load", "by-profile"])
 def test_the_adaptations_that_there_are_conform(name: str) -> None:
     check_adaptation(make_policy("least-loaded", adaptation=name).adaptation)
 

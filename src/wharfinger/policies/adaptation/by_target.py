@@ -630,6 +630,28 @@ class ByLoad(ByTarget):
                 yield remedy
 
 
+class ByProfile(ByLoad):
+    """iBench's (dissertation 5.5.1): below its target a workload gets a new profile, no more.
+
+    While it is below, its server takes no new work (``Slack``). Nothing is resized for a target's
+    sake, suspended or migrated, and what another policy has suspended is resumed.
+    """
+
+    name = "by-profile"
+
+    def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Iterator[Remedy]:
+        """New profiles, and what those have told; changed reservations are followed."""
+        if isinstance(event, ev.WorkloadProbed):
+            yield from self._phases.follow(now, event, cluster)
+        yield from super().remedies(now, event, cluster)
+
+    def _follow(self, now: float, record: WorkloadRecord, cluster: Residents) -> Iterator[Remedy]:
+        off = self._slack.off_target(record, cluster.state, now)
+        if off is not None and off.normalized < 1 and is_violated(record):
+            why = f"at {off.normalized:.0%} of its target for {off.for_seconds:.0f} s"
+            yield from self._phases.ask(now, record, why, cluster)
+
+
 def _migration(record: WorkloadRecord, verdict: Place, gain: Gain, message: str) -> Migrate:
     """To where a placement would have it, for a target's sake."""
     decision = replace(

@@ -73,6 +73,20 @@ class Phases:
             message = "one of the sample of this period"
             yield from self._probe(now, record, ProbeCause.PREEMPTIVE, message, cluster)
 
+    def ask(
+        self, now: float, record: WorkloadRecord, why: str, cluster: Residents
+    ) -> Iterator[Remedy]:
+        """A new profile of one that runs, where it may be had and none was taken lately."""
+        between, known = self.settings.between_seconds, record.classification is not None
+        if not (cluster.estimates and known) or record.reclassifying or not _may_be_probed(record):
+            return
+        probe = record.probe
+        lately = probe is not None and (
+            probe.under_way or is_recent(probe.answered_at, now, between)
+        )
+        if not (lately or is_recent(record.classified_at, now, between)):
+            yield from self._react(now, record, why, cluster)
+
     # --- when ------------------------------------------------------------------------------------
 
     def has_changed(self, now: float, record: WorkloadRecord, cluster: Residents) -> bool:

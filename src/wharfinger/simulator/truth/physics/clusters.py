@@ -3,12 +3,13 @@
 Cores, sockets, clock, first-level and last-level caches and memory of the local cluster are
 Paragon's Table V (178 cores); CPUs and memory of EC2's instances are Table VI; Quasar's platforms A
 to J are its Table 1; Pythia used one socket of an E5-2670 (5.1). Paragon does not list its types of
-Azure and Compute Engine: these are what was sold in 2013. The tables say nothing of bandwidth and
-latency, disks and networks, nor which processor an instance runs on: those are of the data sheets
-of the processors in the column of that name (``docs/decisions/0033-physics.md`` lists them). An
-instance that is a part of a server has that part of its caches and of its bandwidth. Clocks are
-what is sustained with all cores busy; bandwidths are in GB/s. Two of them
-are off in the last digit: recorded runs depend on every bit.
+Azure and Compute Engine: these are what was sold in 2013. iBench's servers (dissertation 5.5.1) are
+dual-socket, of 4 to 12 cores and 16 to 48 GB, with a last level that is shared. The tables say
+nothing of bandwidth and latency, disks and networks, nor which processor an instance runs on: those
+are of the data sheets of the processors in the column of that name
+(``docs/decisions/0033-physics.md`` lists them). An instance that is a part of a server has that
+part of its caches and of its bandwidth. Clocks are what is sustained with all cores busy;
+bandwidths are in GB/s. Two of them are off in the last digit: recorded runs depend on every bit.
 """
 
 from collections.abc import Iterator
