@@ -26,9 +26,9 @@ import numpy as np
 
 from benchmarks._harness import parser, report
 from wharfinger.ibench.driver import measure_maximum, start
+from wharfinger.ibench.pairing import MAX_EXACT, Scores, share
 from wharfinger.ibench.sources import SOURCES, SourceSetting, signal_here, source_named
 from wharfinger.profiler.measuring import workload_of
-from wharfinger.ibench.pairing import MAX_EXACT, Scores, share
 from wharfinger.profiler.session import REPORT_SECONDS, CommandSession, settings_here
 from wharfinger.profiling.curves import Verdict
 from wharfinger.profiling.rounds import Calibrations, InterferenceProfile, Profiler

@@ -44,6 +44,7 @@ from wharfinger.model.decisions import (
     Refuse,
     Stage,
 )
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import Estimate, quantile
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import OnMiss
@@ -444,7 +445,8 @@ class Paragon(ByReservation):
         servers = len(view.names)
         scores = None if view.contention is None else view.contention.score_columns(servers)
         if scores is None:
-            none, all_ = np.zeros((13, servers)), np.full((13, servers), 100.0)
+            none = np.zeros((len(SharedResource), servers))
+            all_ = np.full_like(none, 100.0)
             return ScoreColumns(all_, none, none, none, all_, none)
         return cumulative(scores) if self._settings.rule is SelectionRule.CUMULATIVE else scores
 
