@@ -22,7 +22,7 @@ from wharfinger.interference.measurements import (
 from wharfinger.interference.model import InterferenceModel
 from wharfinger.model.view import Capabilities, Request
 from wharfinger.model.workload import Workload
-from wharfinger.policies.placement.pythia import Fit, Pythia, PythiaSettings
+from wharfinger.policies.placement.pythia import Packing, Pythia, PythiaSettings
 
 SINGLES = {"calm": 0.99, "loud": 0.93, "web": 0.97}
 SERVICE = ContentionSetting("web")
@@ -123,7 +123,9 @@ def test_a_model_must_be_the_one_that_decided():
     assert type(named.table()) is ContentionTable
 
 
-def placed(crowds: list[list[str]], program: str, fit: Fit = Fit.BEST, confidence: float = 0.5):
+def placed(
+    crowds: list[list[str]], program: str, fit: Packing = Packing.BEST, confidence: float = 0.5
+):
     _, table, columns, request = asked(crowds, program)
     there = np.array([len(crowd) for crowd in crowds])
     view = replace(columns.view(Capabilities()), contention=table, residents=there)
@@ -133,8 +135,8 @@ def placed(crowds: list[list[str]], program: str, fit: Fit = Fit.BEST, confidenc
 def test_work_goes_where_services_have_the_least_left_and_keep_their_targets():
     crowds = [["web"], ["web", "calm"], ["web", "loud"], [], ["calm"]]
     assert placed(crowds, "calm").placements[0].server == "s2"
-    assert placed(crowds, "calm", Fit.FIRST).placements[0].server == "s0"
-    assert placed(crowds, "calm", Fit.WORST).placements[0].server == "s0"
+    assert placed(crowds, "calm", Packing.FIRST).placements[0].server == "s0"
+    assert placed(crowds, "calm", Packing.WORST).placements[0].server == "s0"
     assert placed(crowds, "loud").placements[0].server == "s1"
     assert placed([["web", "loud"], [], ["calm"]], "loud").placements[0].server == "s2"
     assert placed([["web", "loud"], []], "loud").placements[0].server == "s1"

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from tests.unit.profiler.test_pairing import SOURCES, matchings
+from tests.unit.ibench.test_pairing import SOURCES, matchings
 from wharfinger.errors import InvalidInput
 from wharfinger.ibench.pairing import Scores, pair_of
 from wharfinger.profiler.unlike_cores import ProfiledOnKinds, share_kinds

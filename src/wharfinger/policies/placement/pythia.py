@@ -29,7 +29,7 @@ from wharfinger.policies.placement.paragon import with_room
 _MIN_KEPT = 0.01
 
 
-class Fit(StrEnum):
+class Packing(StrEnum):
     """Which of the servers that may take it."""
 
     BEST = "best"
@@ -49,7 +49,7 @@ class PythiaSettings:
         confidence: With which each service is to keep its target.
     """
 
-    fit: Fit = Fit.BEST
+    fit: Packing = Packing.BEST
     confidence: float = 0.8
 
 
@@ -99,10 +99,10 @@ class Pythia(ByReservation):
         residents = view.residents[rows]
         serves = headroom < 1
         packed = np.where(serves, 0, np.where(residents > 0, 1, 2))
-        if self.settings.fit is Fit.FIRST:
+        if self.settings.fit is Packing.FIRST:
             return np.lexsort((rows, packed))
         load = view.cpu_allocated[rows] / np.maximum(view.cpu_capacity[rows], 1)
-        sign = 1 if self.settings.fit is Fit.BEST else -1
+        sign = 1 if self.settings.fit is Packing.BEST else -1
         return np.lexsort((rows, -sign * load, sign * headroom, packed))
 
     def _unsafe(
