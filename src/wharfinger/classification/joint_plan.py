@@ -153,16 +153,33 @@ def telling(
 def telling_sources(
     recommender: Recommender | None, sources: Sequence[SharedResource], count: int, name: str
 ) -> tuple[SharedResource, ...]:
-    """So many sources, each drawn in proportion to what it tells of the row after those before.
+    """So many sources that known programs have scores of, and one that none has, if there is one.
+
+    A placement compares a score with those of others: one that none of them has tells it nothing
+    yet, and is there to be learnt. The same ``name`` draws the same: a log is decided alike.
+    """
+    columns = () if recommender is None else recommender.matrix.columns
+    known = tuple(source for source in sources if source in columns)
+    if not known or not count or len(known) == len(sources):
+        return _drawn_in_turn(recommender, tuple(sources), count, name)
+    others = tuple(source for source in sources if source not in known)
+    chosen = _drawn_in_turn(recommender, known, count, name)
+    return *chosen, *_drawn_in_turn(recommender, others, max(1, count - len(chosen)), name)
+
+
+def _drawn_in_turn(
+    recommender: Recommender | None, sources: tuple[SharedResource, ...], count: int, name: str
+) -> tuple[SharedResource, ...]:
+    """So many, each drawn in proportion to what it tells of the row after those before.
 
     That is the variance which its score takes from all of them, for each second: ramps take the
     same time. The best of all each time would leave others unknown for ever: their columns are
-    learnt from what is measured. The same ``name`` draws the same (Efraimidis and Spirakis,
-    "Weighted random sampling with a reservoir", 2006), so that a log is decided alike.
+    learnt from what is measured (Efraimidis and Spirakis, "Weighted random sampling with a
+    reservoir", 2006).
     """
     if len(sources) <= count:
-        return tuple(sources)
-    left, chosen = _covariance_of(recommender, tuple(sources)), list[SharedResource]()
+        return sources
+    left, chosen = _covariance_of(recommender, sources), list[SharedResource]()
     for _ in range(count):
         told = (left**2).sum(axis=0) / np.maximum(left.diagonal(), MIN_VARIANCE)
         tells = dict(zip(sources, told.tolist(), strict=True))
