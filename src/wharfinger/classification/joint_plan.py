@@ -173,7 +173,7 @@ def _drawn_in_turn(
     """So many, each drawn in proportion to what it tells of the row after those before.
 
     That is the variance which its score takes from all of them, for each second: ramps take the
-    same time. The best of all each time would leave others unknown for ever: their columns are
+    same time. The best of all each time would always leave others unknown: their columns are
     learnt from what is measured (Efraimidis and Spirakis, "Weighted random sampling with a
     reservoir", 2006).
     """

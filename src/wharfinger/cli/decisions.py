@@ -117,6 +117,9 @@ def _verdict(candidate: Record, decision: Record) -> str:
     if reason == "no-room":
         return _short_of(numbers, decision)
     if reason == "interference":
+        kept = numbers.get("service_kept_probability")
+        if kept is not None:
+            return f"too much contention: a service would keep its target with {kept:.0%}"
         beyond = numbers.get("interference_beyond_tolerated", 0.0)
         return f"too much contention: {beyond:.0f} points beyond what is tolerated"
     return _VERDICTS.get(reason, str(reason))

@@ -46,6 +46,8 @@ Drop = tuple[float, float]
 """Of the logarithm of performance, and its standard deviation; NaN = unknown."""
 _NOTHING: Drop = (0.0, 0.0)
 _UNKNOWN: Drop = (nan, nan)
+MOST_SETS = 10_000
+"""Of services beside sets, beyond four times those that there are now: older ones are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +101,8 @@ class BySet:
             )
         return BySet(replace(self.settings, digest=digest), fitted, name_of)
 
-    @property
-    def is_fitted(self) -> bool:
-        """Whether it has a model; without one it knows nothing."""
-        return self._fitted is not None
-
     def table(self) -> ContentionTable:
-        """An empty one."""
+        """An empty one; without a model it knows nothing."""
         if self._fitted is None:
             return ContentionTable()
         return ResidentSets(SetDrops(self._fitted), self._name_of)
@@ -147,6 +144,10 @@ class SetDrops:
             program == setting.service or program in places
             for setting, places in self._places.items()
         )
+
+    def forget(self) -> None:
+        """Compute drops again when they are asked for."""
+        self._drops.clear()
 
     def drop(self, setting: ContentionSetting, neighbors: Names) -> Drop:
         """Of a service beside a set."""
@@ -247,7 +248,17 @@ class ResidentSets(ContentionTable):
             self._clear(row)
             self._servers[row] = server
             self._seat(row, server.services)
+            if len(self.groups.keys) > MOST_SETS + 4 * len(self.names):
+                self._forget_sets()
         return server != before
+
+    def _forget_sets(self) -> None:
+        """Keep those that there are: what runs on a cluster changes in the course of months."""
+        former = self.groups.keys
+        self.drops.forget()
+        self.groups = _Groups(self.drops)
+        for seat in np.flatnonzero(self.server >= 0).tolist():
+            self.group[seat] = self.groups.at(*former[self.group[seat]])
 
     def _server(self, platform: str | None, residents: Sequence[Resident]) -> _Server:
         named = [(self.program(each), each) for each in residents if each.workload is not None]

@@ -14,6 +14,7 @@ import numpy as np
 from wharfinger.contention.by_set import BySet
 from wharfinger.core.seams.policy import Policy
 from wharfinger.errors import InvalidInput
+from wharfinger.files.contention_sets import digest_of, load_model
 from wharfinger.interference.measurements import (
     DEFAULT_ERROR,
     ContentionMeasurements,
@@ -31,17 +32,21 @@ DEGREES = (2, 3)
 
 
 def with_sets(policy: Policy, setup: Setup, seed: int) -> Policy:
-    """The policy, whose contention model has been fitted if it is one of sets.
+    """The policy, whose contention model is the one that is named, or fitted, if it is of sets.
 
     Raises:
-        InvalidInput: No workload of the scenario has a target of its rate.
+        InvalidInput: That model can't be read; or no workload of the scenario has a target of its
+            rate, and none can be fitted.
     """
     contention = policy.contention
-    if not isinstance(contention, BySet) or contention.is_fitted or contention.settings.model:
+    if not isinstance(contention, BySet):
         return policy
     settings = contention.settings
-    fitted = _fitted(setup, seed, settings.form, settings.sample_share)
-    return replace(policy, contention=contention.with_model(fitted, "", _application))
+    if settings.model:
+        model, digest = load_model(settings.model), digest_of(settings.model)
+    else:
+        model, digest = _fitted(setup, seed, settings.form, settings.sample_share), ""
+    return replace(policy, contention=contention.with_model(model, digest, _application))
 
 
 def _application(workload: Workload) -> str:

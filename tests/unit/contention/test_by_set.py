@@ -92,6 +92,22 @@ def test_a_table_is_what_was_put_last(before, after):
     assert np.allclose(one.residents_loss().targets, two.residents_loss().targets)
 
 
+def test_sets_that_are_no_more_are_forgotten(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("wharfinger.contention.by_set.MOST_SETS", -60)
+    found, table, columns, request = asked([["web", "loud"], ["web"]], "calm")
+    before = found.headroom
+    for crowd in (
+        ["web", "calm"],
+        ["web", "calm", "calm"],
+        ["web", "loud", "loud"],
+        ["web", "loud"],
+    ):
+        table.put(0, "test", residents(crowd))
+    assert len(table.groups.keys) <= 4
+    again = table.assess(request, columns.view(Capabilities()), 0.5).headroom
+    assert np.array_equal(before, again)
+
+
 def test_what_is_unknown_is_unsafe():
     found, *_ = asked([["web"], ["web", "stranger"], ["stranger"]], "calm")
     assert found.headroom is not None
@@ -149,3 +165,4 @@ def test_it_waits_where_every_server_has_a_service_that_would_miss_its_target():
     assert "on s0: r0.0 would keep its target with" in decision.message
     assert "loud costs it most" in decision.message
     assert decision.candidates[0].numbers["service_kept_probability"] < 0.5
+    assert "no service with a target" in placed([["calm"]], "loud").decision.message

@@ -80,7 +80,9 @@ class Pythia(ByReservation):
         ranked = candidates(
             view, order.tolist(), headroom[order].tolist(), [ReasonCode.OK] * len(order), compared
         )
-        message = f"every service of {ranked[0].server} is expected to keep its target"
+        message = f"every service on {ranked[0].server} is expected to keep its target"
+        if headroom[order[0]] >= 1:
+            message = f"no service with a target that the model knows is on {ranked[0].server}"
         return plan(self.name, request, need, view, ranked, message)
 
     def _headroom(self, request: Request, contention: Assessment, servers: int) -> Array:
