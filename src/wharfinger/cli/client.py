@@ -50,6 +50,8 @@ class Client:
     def close(self) -> None:
         """Close the connection; the next call opens another."""
         self._connection.close()
+        # ``http.client`` would send what was written of a request that never went out.
+        self._connection = self.address.connection()
 
     def peer_pid(self) -> int:
         """The process at the other end of an open connection; 0 = not of this machine."""
@@ -107,12 +109,12 @@ class Client:
                 answer = self._send(method, target, body, headers)
             except (ConnectionError, http.client.BadStatusLine):
                 # The manager closes connections that have long been idle.
-                self._connection.close()
+                self.close()
                 if fresh or method != "GET":
                     raise
                 answer = self._send(method, target, body, headers)
         except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
+            self.close()
             raise self.address.explain(error) from error
         if answer.status >= 300:
             raise self._error(answer)

@@ -43,7 +43,7 @@ def in_isolation(fate: JobOutcome) -> float | None:
 
     >>> from types import SimpleNamespace as Fate
     >>> losses = {"platform_loss": 0.2, "allocation_loss": 0.0, "waiting_loss": 0.1}
-    >>> in_isolation(Fate(performance=0.5, interference_loss=0.2, **losses))
+    >>> round(in_isolation(Fate(performance=0.5, interference_loss=0.2, **losses)), 6)
     0.75
     """
     alone = 1.0 - fate.platform_loss - fate.allocation_loss

@@ -1,6 +1,7 @@
 """Which manager a call means, and what is said of one that can't be reached."""
 
 import contextlib
+import http.client
 import json
 import os
 import socket
@@ -170,6 +171,21 @@ def test_a_long_poll_over_tcp_ends_with_the_news(served: Served):
     after = client.get("status")["last_sequence"]
     query = {"after": after - 1, "wait_seconds": 30}
     assert client.get("events", query=query)[-1]["sequence"] == after
+
+
+def test_a_request_that_an_interrupt_left_half_written_is_forgotten(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+):
+    client = Client(RemoteAddress(url_of(served), TOKEN))
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(http.client.HTTPConnection, "endheaders", interrupted)
+        client.get("status")
+    client.close()
+    assert client.get("status")["version"]
 
 
 def test_a_wrong_token_is_told_with_its_place(
