@@ -84,6 +84,14 @@ class Compared:
         joined = np.concatenate([run.values[name] for run in self.runs])
         return np.asarray(joined[np.isfinite(joined)])
 
+    def over(self, other: "Compared") -> dict[str, MeanInterval | None]:
+        """Differences from another policy, seed by seed.
+
+        Raises:
+            ValueError: Seeds differ.
+        """
+        return _difference(self.runs, other.runs)
+
     def taken_from(self) -> dict[str, int]:
         """Of the oracle: in how many runs it took the schedule of which other policy."""
         return dict(Counter(run.taken_from for run in self.runs if run.taken_from))

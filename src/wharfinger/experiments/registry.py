@@ -56,6 +56,7 @@ from wharfinger.experiments.run_experiments import (
     MEASURED_GAVEL,
     MEASURED_TABLES,
     PAPERS_SCENARIOS,
+    PARAGON_AHEAD,
     PARAGON_FIGURE2,
 )
 from wharfinger.experiments.runs import RunExperiment
@@ -94,6 +95,7 @@ _ALL: tuple[Experiment, ...] = (
     MEASURED_GAVEL,
     MEASURED_TABLES,
     DO_NO_HARM,
+    PARAGON_AHEAD,
     SLURM_SITES,
     PARAGON_TABLE1,
     PARAGON_TABLE3,

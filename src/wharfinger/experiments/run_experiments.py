@@ -139,6 +139,21 @@ DO_NO_HARM = RunExperiment(
     ),
 )
 
+PARAGON_AHEAD = replace(
+    DO_NO_HARM,
+    name="paragon-ahead",
+    about="where paragon is better than its oblivious baselines, least-loaded and quasar",
+    source="Paragon (TOCS) 6: better everywhere, in words",
+    policies=(
+        "oracle", "paragon", "heterogeneity-oblivious", "interference-oblivious", "least-loaded",
+        "quasar",
+    ),
+    baselines=(),
+    ahead="paragon",
+    scenarios=("paragon-*",),
+    repeats=7,
+)  # fmt: skip
+
 # --- measured tables ------------------------------------------------------------------------
 
 LOADS = {"low": 0.2, "medium": 0.4, "high": 0.6}
@@ -167,10 +182,11 @@ MEASURED_GAVEL = RunExperiment(
     source="measurements of Gavel, OSDI 2020; nothing was published to hold this against",
     policies=(
         "oracle", "least-loaded", "random", "round-robin", "reservation", "sparrow", "feedback",
-        "quasar",
+        "quasar", "paragon",
     ),
     ceiling="oracle",
     baselines=("least-loaded", "random"),
+    ahead="paragon",
     documents={
         name: SCENARIO.replace("$name", name).replace("$load", str(load))
         for name, load in LOADS.items()

@@ -35,6 +35,8 @@ TABLES = "$tables"
 """Placeholder in a scenario's text for the directory of measured tables."""
 HARM = 0.01
 """A point: what a policy may do worse than the better of the baselines."""
+ENOUGH = 0.15
+"""Where the ceiling keeps no more, no policy can be told from another."""
 HARMED = {"qos_kept_fraction": 1, WHOLE: 1, "unfinished": -1}
 """In these numbers; -1 = lower is better. What never ran performs at 0."""
 SERIES: "Mapping[str, Callable[[Mapping[str, Series], str], mpl.Figure]]" = {
@@ -157,6 +159,9 @@ class RunExperiment:
         baselines: Notes say where another policy than these and the ceiling does harm: what it
             keeps or performs on average is more than ``HARM`` below the better of these, or it
             leaves more workloads unfinished. Empty = nothing is said.
+        ahead: A policy. Notes say in which cases it is not better than which other, in targets kept
+            and in performance, by paired intervals. Cases count where the ceiling keeps more than
+            ``ENOUGH``.
     """
 
     name: str
@@ -178,6 +183,7 @@ class RunExperiment:
     workloads: int | None = None
     most_workloads: int | None = None
     baselines: tuple[str, ...] = ()
+    ahead: str = ""
 
     @property
     def takes(self) -> frozenset[str]:
@@ -339,6 +345,8 @@ class RunExperiment:
             yield from self.leads(comparisons)
         if self.baselines:
             yield from self.harm(comparisons)
+        if self.ahead:
+            yield from self.not_ahead(comparisons)
         yield from self.notes
         for case, policy in _each(comparisons):
             for name, count in policy.taken_from().items():
@@ -397,6 +405,31 @@ class RunExperiment:
             return [f"No policy does harm {what}, in any of {count} comparisons."]
         in_order = [words for _, words in sorted(found, reverse=True)]
         return [f"Harm is done {len(found)} times in {count}, {what}:", *in_order]
+
+    def not_ahead(self, comparisons: _Comparisons) -> list[str]:
+        """Sentences: where ``ahead`` is not shown to be better than another, worst first."""
+        count, found = 0, list[tuple[float, str]]()
+        for case, comparison in comparisons.items():
+            if _mean(comparison[self.ceiling], "qos_kept_fraction") <= ENOUGH:
+                continue
+            own = comparison[self.ahead]
+            for other in comparison.policies:
+                if other.name in (self.ahead, self.ceiling):
+                    continue
+                differences = own.over(other)
+                for key in ("qos_kept_fraction", WHOLE):
+                    by = differences.get(key)
+                    count += 1
+                    if by is not None and (by.low is None or by.low <= 0):
+                        words = f"{other.name} at {self._label(case)}: {key} by {_interval(by)}"
+                        found.append((by.mean, f"{words}."))
+        what = f"{self.ahead} is better than another policy"
+        where = f"where the {self.ceiling} keeps over {ENOUGH:.0%}"
+        if not found:
+            return [f"{what} in all of {count} comparisons {where}, by paired 95% intervals."]
+        in_order = [words for _, words in sorted(found)]
+        shown = f"{count - len(found)} of {count} comparisons {where}, by paired 95% intervals"
+        return [f"{what} in {shown}; not shown against:", *in_order]
 
     def leads(self, comparisons: _Comparisons) -> list[str]:
         """Sentences: which policies beat the ceiling, in which measures.
@@ -485,6 +518,11 @@ class RunExperiment:
 def _holding(directory: Path) -> dict[str, Path]:
     inside = directory.glob(f"*/{ISOLATED}")
     return {path.parent.name: path.parent for path in sorted(inside)}
+
+
+def _interval(of: MeanInterval) -> str:
+    bounds = "" if of.low is None else f" ({of.low:+.2g} to {of.high:+.2g})"
+    return f"{of.mean:+.2g}{bounds}"
 
 
 def _mean(policy: Compared, key: str) -> float:

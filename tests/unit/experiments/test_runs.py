@@ -92,6 +92,23 @@ def test_harm_is_told_worst_first(tmp_path: Path) -> None:
     assert note.startswith("No policy does harm")
 
 
+def test_what_is_not_better_is_told_worst_first(tmp_path: Path) -> None:
+    experiment = replace(
+        EXPERIMENTS["paragon-ahead"],
+        policies=("oracle", "fine", "bad", "least-loaded", "random"),
+        ahead="fine",
+        scenarios=("quasar-batch",),
+        regimes=(),
+    )
+    context = Context(harmful, Arguments(repeats=2), Workspace(tmp_path), processes=1)
+    first, worst, *others = experiment.run(context).notes
+    assert first.startswith("fine is better than another policy in 3 of 6 comparisons where")
+    assert worst == "bad at quasar-batch: qos_kept_fraction by -0.1 (-0.1 to -0.1)."
+    assert sorted(others)[1].startswith("random at quasar-batch: performance_mean by -0.005")
+    (note,) = replace(experiment, ahead="oracle", ceiling="random").run(context).notes
+    assert note.startswith("oracle is better than another policy in all of 6 comparisons where")
+
+
 def test_bars_show_all_cases_and_what_was_published(example: RunExperiment, tmp_path: Path):
     pytest.importorskip("matplotlib")
     result = result_of(example, tmp_path, seed=3)
