@@ -18,11 +18,11 @@ KEYS = ("kept", "performance")
 NEEDS_FILES = {"openb"}
 """Scenarios of traces that are not shipped."""
 NO_REGIMES = {"openb", "services", "slurm-site", "synthetic"}
-WHOLE = {"paragon-gce": 500}
-"""How many workloads a scenario has that differs too much when it is smaller: on a fifth of its
-servers, five hold a workload of 8 CPUs, and which of them finds one free at once is chance."""
+SIZES = {"paragon-gce": 250, "quasar-ec2": 50}
+"""How many workloads: of the first more, for on a fifth of its servers five hold a workload of 8
+CPUs, and which of them finds one free at once is chance; the second takes minutes for each."""
 ONE_SEED = {"quasar-ec2"}
-"""Scenarios that go on for hours, and take as many minutes here as all others."""
+"""Scenarios that go on for hours."""
 ON_ALL = {"quasar-stateful"}
 """Scenarios of which few workloads have all servers: its services run on few of the platforms."""
 IBENCHS = {"ibench-mix", "ibench-hadoop", "ibench-memcached"}
@@ -31,7 +31,7 @@ CASES = [
     Case(
         name,
         "" if name in NO_REGIMES else "moderate",
-        WHOLE.get(name, 100),
+        SIZES.get(name, 100),
         (1,) if name in ONE_SEED else (1, 2),
         few_on_all=name in ON_ALL,
     )

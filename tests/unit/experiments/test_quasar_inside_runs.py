@@ -45,7 +45,7 @@ def test_the_account_adds_a_piece_at_a_time(tmp_path: Path):
     assert LADDER[-1] == last
     shown = (ORACLE, LADDER[-1], BY_THEMSELVES[0], "no-reaction+quasar", "no-reaction+oracle")
     smaller = replace(QUASAR_ACCOUNTING, policies=shown)
-    arguments = Arguments(repeats=1, servers=8, workloads=20, regime="moderate")
+    arguments = Arguments(repeats=1, servers=6, workloads=12, regime="moderate")
     result = smaller.run(Context(run_in_turn, arguments, Workspace(tmp_path), processes=1))
     assert len(result.rows) == len(shown) * len(QUASAR_ACCOUNTING.measures)
     assert all(row.measured is not None for row in result.rows)

@@ -73,7 +73,7 @@ def placed(record: WorkloadRecord) -> Decision:
 def test_few_placements_of_all_keep_more_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = [("m1.xlarge", 1), ("m2.2xlarge", 1), ("m3.xlarge", 1)]
     best = found = least_loaded = 0
-    for seed in range(3):
+    for seed in range(2):
         world = drawn(counts, 4, 60.0, 900.0, seed)
         found += kept(run(world))
         least_loaded += kept(run(world, "least-loaded"))
