@@ -138,7 +138,8 @@ def test_a_service_is_loaded_when_it_is_ready_and_stopped_when_it_answers_no_mor
         opened.wait_until(lambda: any(map(reads, samples(opened))), "a first number")
         before = samples(opened)[: [*map(reads, samples(opened))].index(True)]
         told = [sample.silent[Quantity.THROUGHPUT].reason for sample in before if sample.silent]
-        assert f"not ready: port {port}: connection refused" in told
+        # On a busy machine the first may come when it is ready.
+        assert set(told) <= {f"not ready: port {port}: connection refused"}
         # One that came too early would have failed.
         assert names(tmp_path / "state" / ".loads") == {"svc.1"}
         read = opened.engine.read_log
