@@ -99,7 +99,7 @@ def test_a_wait_is_profiling_a_start_and_waiting_and_the_rest_is_moves():
 
 @pytest.mark.slow
 def test_overheads_of_a_small_run_have_every_part():
-    findings = look(REGIMES["moderate"], 1, workloads=15, scale=1.0)
+    findings = look(REGIMES["moderate"], 1, workloads=8, scale=1.0)
     assert all(findings.numbers[part] > 0 for part in OVERHEAD)
     assert set(PARTS) <= set(findings.numbers)
     assert 0 < findings.numbers["overhead"] < 0.5
