@@ -18,8 +18,8 @@ KEYS = ("kept", "performance")
 NEEDS_FILES = {"openb"}
 """Scenarios of traces that are not shipped."""
 NO_REGIMES = {"openb", "services", "slurm-site", "synthetic"}
-SIZES = {"paragon-gce": 250, "quasar-ec2": 50}
-"""How many workloads: of the first more, for on a fifth of its servers five hold a workload of 8
+SIZES = {"paragon-gce": 500, "quasar-ec2": 50}
+"""How many workloads: of the first all, for on a fifth of its servers five hold a workload of 8
 CPUs, and which of them finds one free at once is chance; the second takes minutes for each."""
 ONE_SEED = {"quasar-ec2"}
 """Scenarios that go on for hours."""
