@@ -25,7 +25,7 @@ from wharfinger.simulator.scenario.setup import Setup
 from wharfinger.simulator.truth.physics.regimes import Regime
 
 SCENARIO = "paragon-local-phases"
-POLICY = "quasar"
+POLICY = "paragon"
 EVERY_SECONDS = 5.0
 SEEN = 0.05
 """Share by which performance has to change for a phase to show in it: what QoS tolerates."""
@@ -89,13 +89,16 @@ class _Watched(Simulation):
 
 
 def watch(
-    regime: Regime, seed: int, settings: str, workloads: int | None = None, scale: float = 1.0
+    regime: Regime,
+    seed: int,
+    settings: str,
+    workloads: int | None = None,
+    scale: float = 1.0,
+    policy: str = POLICY,
 ) -> PhasesSeen:
     """One run of the scenario, with these settings of the policy."""
-    policy = f"{POLICY}[{settings}]" if settings else POLICY
-    spec = RunSpec(
-        SCENARIO, policy, seed=seed, regime=regime.name, workloads=workloads, scale=scale
-    )
+    told = f"{policy}[{settings}]" if settings else policy
+    spec = RunSpec(SCENARIO, told, seed=seed, regime=regime.name, workloads=workloads, scale=scale)
     setup = draw(spec)
     setup = replace(
         setup,
@@ -115,9 +118,11 @@ def look(
     workloads: int | None = None,
     scale: float = 1.0,
     modes: Mapping[str, str] = MODES,
+    policy: str = POLICY,
 ) -> StudyFindings:
     """All measurements of one population."""
-    seen = {mode: watch(regime, seed, own, workloads, scale) for mode, own in modes.items()}
+    given = workloads, scale, policy
+    seen = {mode: watch(regime, seed, own, *given) for mode, own in modes.items()}
     numbers = {
         **{f"reactive/{name}": n for name, n in reactive(seen["reactive"])},
         **{f"pre-emptive/{name}": n for name, n in preemptive(seen["pre-emptive"])},

@@ -24,7 +24,7 @@ QUASAR_PHASES = replace(
     about="phases of running workloads that are found reactively, and by sampling a fifth of them "
     "every ten minutes",
     source="Quasar 4.1",
-    measure=partial(look, modes=QUASAR_MODES),
+    measure=partial(look, modes=QUASAR_MODES, policy="quasar"),
     published={
         "reactive/found": 0.94,
         "pre-emptive/found": 0.78,

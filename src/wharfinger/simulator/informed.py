@@ -208,6 +208,7 @@ class OneAServer:
         self.name = f"{ONE_A_SERVER}+{placement.name}"
         self.settings: Any = placement.settings
         self.keeps_scale = getattr(placement, "keeps_scale", False)
+        self.follows_targets = getattr(placement, "follows_targets", False)
 
     def place(self, request: Request, view: View) -> PlacementVerdict:
         """As the placement does, where nobody runs."""

@@ -23,6 +23,7 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.workload import Workload
+from wharfinger.policies.placement.paragon import WhenMeasured
 from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.informed import (
@@ -118,6 +119,7 @@ def estimates_for(spec: str, setup: Setup, seed: int, confidence: float, **parts
     policy = with_sets(policy, setup, seed)
     if admission == ORACLE:
         policy = replace(policy, admission=OracleAdmission(setup))
+    policy = replace(policy, needs_measurements=_is_measured(policy, setup))
     bundle = bundle_of(spec, extra)
     stated = STATED in words or bundle.takes_stated or _takes_stated(policy)
     if ONE_A_SERVER in words:
@@ -146,6 +148,16 @@ def _oracle(setup: Setup) -> Bundle:
 
 def _takes_stated(policy: Policy) -> bool:
     return getattr(policy.placement.settings, "reservations", "") == "stated"
+
+
+def _is_measured(policy: Policy, setup: Setup) -> bool:
+    """Whether what runs is measured: as the policy needs it, or as its settings say."""
+    match getattr(policy.placement.settings, "measures", None):
+        case WhenMeasured.ALWAYS:
+            return True
+        case WhenMeasured.PHASES:
+            return any(job.phases for job in setup.jobs)
+    return policy.needs_measurements
 
 
 def _nothing(action: act.ClassifyWorkload) -> ev.Report:

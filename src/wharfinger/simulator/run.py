@@ -230,6 +230,7 @@ class TimedPlacement:
         self.name = placement.name
         self.settings: Any = placement.settings
         self.keeps_scale = getattr(placement, "keeps_scale", False)
+        self.follows_targets = getattr(placement, "follows_targets", False)
         self.seconds: list[float] = []
         self.asked_for: list[str] = []
 

@@ -142,6 +142,14 @@ def test_a_second_allocation_is_not_always_had(change, able) -> None:
     assert not of(act.ResizeAllocation, measure(cluster, 10, w=100))
 
 
+def test_what_keeps_what_it_states_has_no_second_allocation() -> None:
+    cluster = made("paragon", 4)
+    cluster.tell(ev.WorkloadSubmitted(labelled(wants(millicpus=400))))
+    classified(cluster, "w", (400, 100))
+    running(cluster, "w")
+    assert not of(act.ResizeAllocation, measure(cluster, 30, w=100))
+
+
 def test_a_second_allocation_that_fails_is_not_tried_for_ever() -> None:
     cluster = learner((400, 100))
     count = 0

@@ -66,9 +66,9 @@ def gain(record: WorkloadRecord, predicted: Prediction, *, keeps_work: bool = Fa
 @pytest.mark.parametrize(
     ("left_seconds", "keeps_work", "pays"),
     [
-        (350, False, True),  # 310 s from the beginning, at 2/s with confidence
-        (340, False, False),  # a tenth is not saved
-        (300, False, False),
+        (485, False, True),  # 310 s from the beginning, at 2/s with confidence; 115 s are repeated
+        (475, False, False),  # less is saved than is repeated, and a tenth
+        (350, False, False),
         (300, True, True),  # 150 s more
         (15, True, False),  # the restart takes longer than that
     ],
@@ -82,14 +82,14 @@ def test_a_job_moves_where_it_ends_sooner(
 
 
 def test_what_was_done_counts_where_nobody_has_stated_the_whole() -> None:
-    """300 s at 1/s are done, and 250 s left: 550 again, at 2/s; with 450 s left 750."""
-    assert not gain(job(1.0, 250.0, total=None), there(2.2, 2.0)).pays
-    assert gain(job(1.0, 450.0, total=None), there(2.2, 2.0)).pays
+    """300 s at 1/s are done, and repeated: with 1,100 s left 1,400 at 2/s, with 1,200 s 1,500."""
+    assert not gain(job(1.0, 1100.0, total=None), there(2.2, 2.0)).pays
+    assert gain(job(1.0, 1200.0, total=None), there(2.2, 2.0)).pays
 
 
 def test_a_prediction_that_may_be_wrong_moves_nothing() -> None:
-    assert gain(job(1.0, 350.0), there(2.2, 2.0)).pays
-    assert not gain(job(1.0, 350.0), there(2.2, 1.5)).pays
+    assert gain(job(1.0, 485.0), there(2.2, 2.0)).pays
+    assert not gain(job(1.0, 485.0), there(2.2, 1.5)).pays
 
 
 def test_a_service_moves_where_its_target_is_kept_for_longer() -> None:
@@ -109,7 +109,7 @@ def test_a_service_moves_where_its_target_is_kept_for_longer() -> None:
 
 def test_the_best_of_many_predictions_must_be_surer() -> None:
     """Of ten platforms the one that looks best is mostly one that was predicted too high."""
-    record, predicted, settings = job(1.0, 350.0), there(2.2, 2.0), TargetSettings(move_seconds=10)
+    record, predicted, settings = job(1.0, 485.0), there(2.2, 2.0), TargetSettings(move_seconds=10)
     off = OffTarget(0.5, 30.0, None)
 
     def pays(alternatives: int, predicted: Prediction) -> bool:

@@ -134,6 +134,28 @@ def test_traded_protects_a_resident_that_keeps_its_target_and_not_one_that_has_l
     assert loss.targets[1] < 0.5
 
 
+@pytest.mark.parametrize(
+    ("rule", "best_effort", "caused", "goes"),
+    [
+        ("traded", False, 30, "s0"),
+        ("traded", True, 50, "s1"),
+        ("published", False, 30, "s1"),
+    ],
+)
+def test_a_resident_off_its_prediction_closes_a_server_but_to_what_is_traded(
+    rule: str, best_effort: bool, caused: int, goes: str
+) -> None:
+    """Alone s0 would be taken, where less is pressed on and tolerance is used up."""
+    view = view_of([known(60, 0)], [known(100, caused)])
+    newcomer = asks(known(60, 20))
+    if best_effort:
+        newcomer = replace(newcomer, workload=workload("w", best_effort=True))
+    paragon = Paragon(ParagonSettings(rule=SelectionRule(rule), confidence=0.5))
+    assert where(paragon.place(newcomer, view)) == "s0"
+    off = replace(view, unsettled=np.array([1, 0], dtype=np.uint8))
+    assert where(paragon.place(newcomer, off)) == goes
+
+
 def test_traded_goes_where_no_more_cpu_is_promised_than_there_is() -> None:
     """s0 is the emptier by what it promises; with the newcomer it has 1 CPU for 2."""
     quiet = known(100, 0)

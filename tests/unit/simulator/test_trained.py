@@ -10,10 +10,11 @@ from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry, Measurements, SettingEntry
+from wharfinger.policies.registry import make_policy
 from wharfinger.simulator import policies
 from wharfinger.simulator.kernel.streams import Streams
 from wharfinger.simulator.policies import REFIT_SECONDS, Trained
-from wharfinger.simulator.run import RunSpec, prepare, replay_recording
+from wharfinger.simulator.run import RunSpec, draw, prepare, replay_recording
 from wharfinger.simulator.scenario.setup import Setup
 
 SPEC = RunSpec("paragon-local-low", policy="paragon", workloads=20, seed=3)
@@ -86,3 +87,21 @@ def test_a_simulated_manager_learns_what_neighbors_take() -> None:
 @pytest.mark.parametrize("policy", ["quasar", "least-loaded"])
 def test_what_is_sized_or_not_estimated_learns_nothing_of_neighbors(policy: str) -> None:
     assert prepare(replace(SPEC, policy=policy))._estimates.look is None
+
+
+@pytest.mark.parametrize(
+    ("scenario", "policy", "measured"),
+    [
+        ("paragon-local-phases", "paragon", True),
+        ("paragon-local-phases", "paragon[measures=never]", False),
+        ("paragon-local-low", "paragon", False),
+        ("paragon-local-low", "paragon[measures=always]", True),
+        ("paragon-local-phases", "interference-oblivious", False),
+        ("paragon-local-low", "quasar", True),
+    ],
+)
+def test_what_runs_is_measured_where_that_changes_something_or_is_asked_for(
+    scenario: str, policy: str, measured: bool
+) -> None:
+    setup = draw(replace(SPEC, scenario=scenario))
+    assert policies._is_measured(make_policy(policy), setup) is measured

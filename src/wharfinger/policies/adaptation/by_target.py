@@ -230,8 +230,12 @@ class ByTarget:
         return off if off.normalized >= self.settings.gives else None
 
     def _try_second(self, now: float, record: WorkloadRecord, cluster: Residents) -> Remedies:
-        """Profiling live: one that was never profiled runs at another allocation for a while."""
-        if not cluster.estimates or not cluster.may_adjust(record):
+        """Profiling live: one that was never profiled runs at another allocation for a while.
+
+        Where a workload keeps what it states nothing is to be learnt of other allocations.
+        """
+        sizes = getattr(cluster.placement, "follows_targets", False)
+        if not (sizes and cluster.estimates) or not cluster.may_adjust(record):
             return
         if self._slack.is_limit_reached(cluster.state, now):
             return

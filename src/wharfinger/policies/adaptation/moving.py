@@ -97,13 +97,15 @@ def _of_job(
     rate, there = performance.trusted(Quantity.RATE), predicted.performance.get(Term.RATE)
     if not rate or there is None or there.low <= 0:
         return _NONE
-    work = left_seconds * rate
+    work, repeated = left_seconds * rate, 0.0
     if not keeps_work:
-        work = max(work, _total(record, performance, work, rate))
+        whole = max(work, _total(record, performance, work, rate))
+        work, repeated = whole, whole - work
     moved_seconds = settings.move_seconds + work / there.low
     numbers = {"left_seconds": left_seconds, "left_if_moved_seconds": moved_seconds}
     message = f"it should end within {moved_seconds:.0f} s, and here in {left_seconds:.0f} s"
-    worth = left_seconds * (1 - settings.moves_for_share)
+    # What is done again there is taken from others.
+    worth = left_seconds * (1 - settings.moves_for_share) - repeated / rate
     return Gain(moved_seconds < worth, message, numbers)
 
 

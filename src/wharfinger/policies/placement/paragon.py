@@ -102,6 +102,15 @@ class SelectionRule(StrEnum):
     """Most targets kept in expectation, the newcomer's and residents', then most performance."""
 
 
+class WhenMeasured(StrEnum):
+    """Where a simulation measures what runs, as a live manager always does."""
+
+    PHASES = "phases"
+    """In scenarios whose workloads have phases."""
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 class Reserved(StrEnum):
     """Which reservation a simulation gives."""
 
@@ -121,6 +130,8 @@ class ParagonSettings:
             Of ``traded`` only the bounds of predictions.
         reservations: In a simulation: ``needed`` = what each workload can use, ``stated`` = what
             its user states.
+        measures: In a simulation: whether what runs is measured, probed, classified again and
+            moved, as it is live: ``phases`` = where workloads have phases, ``always``, ``never``.
         performance_weight: Of ``traded``: targets that one unit of the logarithm of performance
             counts as.
         fragmentation_weight: Of ``traded``: the price of CPU where few servers have room for the
@@ -148,6 +159,7 @@ class ParagonSettings:
     rule: SelectionRule = SelectionRule.TRADED
     confidence: float = 0.8
     reservations: Reserved = Reserved.NEEDED
+    measures: WhenMeasured = WhenMeasured.PHASES
     performance_weight: float = 0.3
     fragmentation_weight: float = 2.0
     short_seconds: float = 30.0
@@ -510,8 +522,9 @@ class Paragon(ByReservation):
     def _trade(self, asked: PlacementQuestion) -> Place:
         """Where most targets are kept in expectation, its own and residents'."""
         rows, request = asked.able, asked.request
-        settled = rows[asked.view.unsettled[rows] == 0]
-        rows = settled if settled.size else rows
+        if request.workload.best_effort:
+            settled = rows[asked.view.unsettled[rows] == 0]
+            rows = settled if settled.size else rows
         loss, weight = asked.contention.residents_loss_on(rows), self._settings.performance_weight
         kept, performance = self._own(asked, rows)
         gain = kept - loss.targets
