@@ -1,0 +1,130 @@
+"""How long a workload may wait: the constraint of equation 2 (ARQ 3.2 and 3.3).
+
+A wait counts from the submission, so that profiling (P) is part of it. What bounds it is what the
+workload states, in this order: ``waiting.within`` of its manifest; a deadline, less the time that
+it should take; a target rate, which is the work over the whole time since the submission; else its
+tolerance of the time that it should take (CT).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Measurements
+from wharfinger.model.units import format_duration
+from wharfinger.model.view import Request
+from wharfinger.model.workload import Workload, WorkloadType
+
+LEAST_WAIT = 1e-3
+"""Seconds; a shorter wait is none."""
+LEAST_RATE = 0.01
+"""Share of a target rate that counts, however much is tolerated."""
+_formatted = lru_cache(maxsize=4096)(format_duration)
+"""Of tenths of a second, of which there are few."""
+
+
+def duration(seconds: float) -> str:
+    """As people read it, to a tenth of a second."""
+    return _formatted(round(seconds, 1))
+
+
+class WaitingSlack(NamedTuple):
+    """How long a workload may wait.
+
+    Attributes:
+        left_seconds: From now on; 0 = not at all, or nothing says how long.
+        expected_seconds: That it runs; ``None`` = unknown.
+        bound: What bounds it; with ``limit_seconds`` a subject, else a clause.
+        limit_seconds: That it may wait in all; negative = even without a wait it takes so much
+            longer than its target allows. ``None`` = nothing says how long.
+        waited_seconds: Of these, so far.
+        tolerance: Of its target, where that is what bounds it.
+    """
+
+    left_seconds: float
+    expected_seconds: float | None
+    bound: str
+    limit_seconds: float | None = None
+    waited_seconds: float = 0.0
+    tolerance: float | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """It should take longer than its target allows."""
+        return self.limit_seconds is not None and self.limit_seconds < 0
+
+    def why(self) -> str:
+        """What bounds it, as a clause."""
+        if self.limit_seconds is None:
+            return self.bound
+        if self.is_lost:
+            taken = self.expected_seconds or 0.0
+            allowed = duration(max(0.0, taken + self.limit_seconds))
+            return f"it should take {duration(taken)}, and {self.bound} allows {allowed}"
+        share = "" if self.tolerance is None else f" of {self.tolerance:.0%}"
+        why = f"{self.bound}{share} lets it wait for {duration(self.limit_seconds)}"
+        if self.left_seconds > LEAST_WAIT:
+            return why
+        return f"{why}, and it has waited for {duration(self.waited_seconds)}"
+
+
+def waiting_slack(
+    request: Request, platforms: Sequence[str], others: Callable[[], float] | None = None
+) -> WaitingSlack:
+    """What is left of it.
+
+    ``platforms`` are those of the cluster; ``others`` says how long others run, which is taken
+    where nothing tells how long this one does.
+    """
+    workload, waited = request.workload, max(0.0, request.waited_seconds)
+    target, known = workload.target, request.measurements
+    work = workload.measure.progress_total or (known and known.total)
+    told = own_seconds(workload, known, request.classification, platforms)
+    tolerance: float | None = None
+    if workload.waiting_seconds is not None:
+        limit, bound = workload.waiting_seconds, "its manifest"
+        expected = others() if told is None and others is not None else told
+    elif workload.type is WorkloadType.LATENCY_CRITICAL or target is None:
+        return WaitingSlack(0.0, told, "nothing says how long it may wait")
+    elif told is not None and target.completion_seconds is not None:
+        limit, bound, expected = target.completion_seconds - told, "its deadline", told
+    elif told is not None and work and target.rate_per_second:
+        # work / (wait + time) >= (1 - tolerance) rate
+        rate = max(1 - workload.tolerance, LEAST_RATE) * target.rate_per_second
+        limit, bound, expected = work / rate - told, "its target rate", told
+    else:
+        expected = target.completion_seconds if told is None else told
+        expected = others() if expected is None and others is not None else expected
+        if expected is None:
+            return WaitingSlack(0.0, None, "it is not known how long it takes")
+        tolerance = workload.tolerance
+        limit, bound = tolerance * expected, "its tolerance"
+    return WaitingSlack(max(0.0, limit - waited), expected, bound, limit, waited, tolerance)
+
+
+def own_seconds(
+    workload: Workload,
+    known: Measurements | None,
+    classification: Classification | None,
+    platforms: Sequence[str],
+) -> float | None:
+    """How long it should run where it runs best (CT): as stated, else its work over its rate.
+
+    Its deadline is not asked, since the wait is what that leaves. ``None`` = nothing says it.
+    """
+    if workload.expected_seconds is not None:
+        return workload.expected_seconds
+    work = workload.measure.progress_total or (known and known.total)
+    rates = known.performance.get(Quantity.RATE) if known is not None else None
+    if not work or not rates:
+        return None
+    best = max([entry.value for entry in rates.values()])
+    curve = classification.curves.get(Quantity.RATE) if classification is not None else None
+    if classification is not None and curve is not None:
+        there = classification.platforms
+        others = [there[name].mean for name in platforms if name in there]
+        if not others or classification.platform in platforms:
+            others.append(1.0)
+        best = max(best, max([curve.at(cpu).mean for cpu in rates]) * max(others))
+    return work / best if best > 0 else None
