@@ -13,7 +13,7 @@ the least of these.
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -23,7 +23,7 @@ from benchmarks._harness import arguments, report
 from wharfinger.contention.combined import Combined
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.queues import QueueEntry
-from wharfinger.core.seams.admission import AdmissionPolicy, AdmissionView
+from wharfinger.core.seams.admission import AdmissionPolicy, AdmissionView, Positions
 from wharfinger.core.seams.contention import Resident
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
@@ -85,15 +85,16 @@ def asks(random: Random) -> Request:
     return Request(program, classification=scores(random), measurements=known)
 
 
-def lines(queues: tuple[str, ...], random: Random) -> Callable[[str, int, float, str], int]:
+def lines(queues: tuple[str, ...], random: Random) -> Positions:
     """How many are served before one, as the core knows it."""
     waiting: dict[str, Ordered[QueueEntry]] = {
         queue: Ordered((-random.choice((-1, 0, 1)), 0.0, at, f"w{at}") for at in range(WAITING))
         for queue in queues
     }
 
-    def before(queue: str, priority: int, rank: float, name: str) -> int:
-        return waiting[queue].before((-priority, rank, sys.maxsize, name))
+    def before(queues: Sequence[str], priority: int, rank: float, name: str) -> list[int]:
+        entry = (-priority, rank, sys.maxsize, name)
+        return [waiting[queue].before(entry) for queue in queues]
 
     return before
 

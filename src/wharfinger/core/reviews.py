@@ -1,7 +1,7 @@
 """Which workloads the admission reviews, and what it is asked."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -69,10 +69,11 @@ class AdmissionViews:
         ways = self._before, self._known, self._profile_seconds
         return AdmissionView(view, waiting, now, note, accounts, *ways)
 
-    def _before(self, queue: str, priority: int, rank: float, name: str) -> int:
+    def _before(self, queues: Sequence[str], priority: int, rank: float, name: str) -> list[int]:
         record = self._cluster.state.workloads.get(name)
         uid = sys.maxsize if record is None or record.ended else record.uid
-        return self._cluster.queues.waiting_before(queue, (-priority, rank, uid, name))
+        entry, waiting_before = (-priority, rank, uid, name), self._cluster.queues.waiting_before
+        return [waiting_before(queue, entry) for queue in queues]
 
     def _known(self, request: Request) -> Measurements | None:
         record = self._cluster.state.workloads.get(request.workload.name)

@@ -8,7 +8,7 @@ They ask many questions of made-up clusters, the same ones on every machine. In 
     >>> check_policy(LeastLoaded(), rounds=5)
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import add
@@ -492,11 +492,16 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
 
 
 def _before(
-    waiting: Mapping[str, int], share: float, queue: str, priority: int, rank: float, name: str
-) -> int:
+    waiting: Mapping[str, int],
+    share: float,
+    queues: Sequence[str],
+    priority: int,
+    rank: float,
+    name: str,
+) -> list[int]:
     """Fewer are served before one of a higher priority, or one that waits already."""
     less = share / (2.0 ** max(priority, 0)) if name else 1.0
-    return int(waiting.get(queue, 0) * less) if rank >= 0 else 0
+    return [int(waiting.get(queue, 0) * less) if rank >= 0 else 0 for queue in queues]
 
 
 def _same(seconds: float, _: Request) -> float:

@@ -203,12 +203,11 @@ def test_an_admission_is_told_how_many_go_first(cluster: GatedCluster) -> None:
     cluster.tell(ev.WorkloadSubmitted(first))
     view = cluster.manager.admission_view(cluster.now)
     assert view.waiting["kept"] == 3
-    assert view.before("kept", 1, 30.0, "far-30") == 0
-    assert view.before("kept", 0, 10.0, "far-10") == 1
-    assert view.before("kept", 0, 20.0, "far-20") == 2
-    assert view.before("kept", 0, 20.0, "new") == 3
-    assert view.before("kept", 2, 99.0, "new") == 0
-    assert view.before("free", 0, 0.0, "new") == 0
+    assert view.before(["kept"], 1, 30.0, "far-30") == [0]
+    assert view.before(["kept"], 0, 10.0, "far-10") == [1]
+    assert view.before(["kept"], 0, 20.0, "far-20") == [2]
+    assert view.before(["kept", "free"], 0, 20.0, "new") == [3, 0]
+    assert view.before(["kept"], 2, 99.0, "new") == [0]
 
 
 def test_an_admission_may_ask_what_is_due_before_the_queue(cluster: GatedCluster) -> None:

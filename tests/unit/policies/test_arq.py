@@ -1,5 +1,6 @@
 """ARQ: classes, slack, switching, pools and what is expected of a queue."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -395,10 +396,9 @@ def test_what_is_told_counts_those_that_really_go_first() -> None:
     assert note is not None
     priorities = [5, 5, 5, 5, 0, 0, 0, -1, -1]
 
-    def before(queue: str, priority: int, rank: float, name: str) -> int:
-        if queue != "class-4":
-            return 0
-        return sum(each > priority or (each == priority and rank >= 0) for each in priorities)
+    def before(queues: Sequence[str], priority: int, rank: float, name: str) -> list[int]:
+        first = sum(each >= priority for each in priorities)
+        return [first if queue == "class-4" else 0 for queue in queues]
 
     view = seen(FULL, {"class-4": 9}, accounts=accounts, note=note, positions=before)
     over, numbers = [], []
@@ -432,9 +432,9 @@ def test_one_that_goes_first_waits_longer_in_its_own_class() -> None:
             {"class-4": 6, "class-3": 6},
             accounts=accounts,
             note=note,
-            positions=lambda queue, priority, rank, name: (
-                0 if priority > 0 or queue == "class-3" else 6
-            ),
+            positions=lambda queues, priority, rank, name: [
+                0 if priority > 0 or queue == "class-3" else 6 for queue in queues
+            ],
         )
         answer = arq.enqueue(asked(scores(60, 20), priority=priority), view)
         assert answer.decision is not None

@@ -18,6 +18,10 @@ Servers = NDArray[np.bool_]
 """(S,) whether each server may be taken."""
 
 
+Positions = Callable[[Sequence[str], int, float, str], list[int]]
+"""Of queues, a priority, a rank and a name."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdmissionView:
     """What an admission reads.
@@ -27,9 +31,9 @@ class AdmissionView:
         now: Seconds since the epoch.
         note: Its newest note; empty = none.
         accounts: What has gone through each queue that was used, by its name; not to be changed.
-        positions: How many of those that wait in a queue (the first argument) are served before one
-            of this priority, rank and name; one that does not wait yet comes last of its rank.
-            ``None`` = all.
+        positions: How many of those that wait in each of some queues are served before one of this
+            priority, rank and name; one that does not wait yet comes last of its rank. ``None`` =
+            all.
         known: What is measured of its program, in a former run or another workload.
         profile_seconds: Of the profile that is due; 0 = none, or there is no room for it yet. The
             planner is asked, so not on every decision.
@@ -40,15 +44,15 @@ class AdmissionView:
     now: float = 0.0
     note: str = ""
     accounts: Mapping[str, QueueAccount] = field(default_factory=dict)
-    positions: Callable[[str, int, float, str], int] | None = field(default=None, compare=False)
+    positions: Positions | None = field(default=None, compare=False)
     known: Callable[[Request], Measurements | None] = field(default=lambda _: None, compare=False)
     profile_seconds: Callable[[Request], float] = field(default=lambda _: 0.0, compare=False)
 
-    def before(self, queue: str, priority: int, rank: float, name: str) -> int:
-        """How many of a queue are served before such a workload."""
+    def before(self, queues: Sequence[str], priority: int, rank: float, name: str) -> list[int]:
+        """How many of each of these queues are served before such a workload."""
         if self.positions is None:
-            return self.waiting.get(queue, 0)
-        return self.positions(queue, priority, rank, name)
+            return [self.waiting.get(queue, 0) for queue in queues]
+        return self.positions(queues, priority, rank, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import repeat
 from math import inf
 from typing import Any, NamedTuple
 
@@ -47,7 +48,7 @@ from wharfinger.policies.admission.quality import (
 from wharfinger.policies.admission.slack import (
     LEAST_WAIT,
     WaitingSlack,
-    duration,
+    formatted,
     waiting_slack,
 )
 from wharfinger.policies.admission.stability import load_factors
@@ -143,6 +144,10 @@ class Arq(Fifo):
         self._takes_better = self.settings.objective is Objective.MAX
         self._takes_higher = self.settings.higher is Higher.ALWAYS
         self._ahead = tuple(self.queues[: count - at] for at in range(count))
+        # The lowest stands for one below it, to which nothing turns.
+        self._with_lower = tuple(
+            zip(self._classes, self._classes[:1] + self._classes, strict=False)
+        )
 
     # --- entry ------------------------------------------------------------------------------
 
@@ -184,7 +189,7 @@ class Arq(Fifo):
         profile += SETUP_SECONDS
         if limit >= profile:
             return ReasonCode.OK, ""
-        told = f"{slack.why()}, and its profile takes {duration(profile)}"
+        told = f"{slack.why()}, and its profile takes {formatted(round(profile, 1))}"
         return ReasonCode.NO_SLACK, f"{told}: then it takes any server, without waiting for quality"
 
     def enqueue(self, request: Request, view: AdmissionView) -> Admit:
@@ -232,12 +237,12 @@ class Arq(Fifo):
         self, at: int, request: Request, rank: float, view: AdmissionView, leaves: int = 0
     ) -> "_Place":
         """Where in its class one comes; ``leaves`` = 1 where it waits in one served before that."""
-        workload, classes = request.workload, self._classes
-        mine = workload.priority, rank, workload.name
-        before = view.before(classes[at], *mine)
-        ahead = sum([view.waiting.get(queue, 0) for queue in self._ahead[at]]) - leaves
-        lower = view.before(classes[at - 1], *mine) if at > 0 else 0
-        return _Place(at, before, max(0, ahead), lower, _servers_of(workload, view.cluster))
+        workload, waiting = request.workload, view.waiting
+        served_before, names = view.positions or view.before, self._with_lower[at]
+        before, lower = served_before(names, workload.priority, rank, workload.name)
+        ahead = sum(map(waiting.get, self._ahead[at], repeat(0))) - leaves
+        servers = _servers_of(workload, view.cluster) if workload.scale.gang else 1
+        return _Place(at, before, max(0, ahead), lower, servers)
 
     def _waiting(
         self,
@@ -262,7 +267,7 @@ class Arq(Fifo):
             told = f"; it should be placed by then with {1 - over:.0%}"
         message = (
             f"{why}; {before} wait before it, {slack.why()}{told}; "
-            f"after {duration(after)} it turns to {where}"
+            f"after {formatted(round(after, 1))} it turns to {where}"
         )
         return self._decision(message, numbers), view.now + after
 
@@ -531,9 +536,7 @@ class _Place(NamedTuple):
 
 
 def _servers_of(workload: Workload, cluster: View) -> int:
-    """How many servers it must find together: all starts of a gang, else one begins with one."""
-    if not workload.scale.gang:
-        return 1
+    """How many servers a gang may need together; what is none begins with one."""
     return max(1, min(workload.scale.max_servers, cluster.capabilities.max_servers_per_workload))
 
 

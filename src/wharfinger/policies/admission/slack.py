@@ -14,19 +14,16 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.units import format_duration
 from wharfinger.model.view import Request
-from wharfinger.model.workload import Workload, WorkloadType
+from wharfinger.model.workload import WorkloadType
 
 LEAST_WAIT = 1e-3
 """Seconds; a shorter wait is none."""
 LEAST_RATE = 0.01
 """Share of a target rate that counts, however much is tolerated."""
-_formatted = lru_cache(maxsize=4096)(format_duration)
+KEPT = 4096
+"""So many workloads' best rates are kept: their slack is asked for again and again."""
+formatted = lru_cache(maxsize=4096)(format_duration)
 """Of tenths of a second, of which there are few."""
-
-
-def duration(seconds: float) -> str:
-    """As people read it, to a tenth of a second."""
-    return _formatted(round(seconds, 1))
 
 
 class WaitingSlack(NamedTuple):
@@ -60,13 +57,13 @@ class WaitingSlack(NamedTuple):
             return self.bound
         if self.is_lost:
             taken = self.expected_seconds or 0.0
-            allowed = duration(max(0.0, taken + self.limit_seconds))
-            return f"it should take {duration(taken)}, and {self.bound} allows {allowed}"
+            allowed = formatted(round(max(0.0, taken + self.limit_seconds), 1))
+            return f"it should take {formatted(round(taken, 1))}, and {self.bound} allows {allowed}"
         share = "" if self.tolerance is None else f" of {self.tolerance:.0%}"
-        why = f"{self.bound}{share} lets it wait for {duration(self.limit_seconds)}"
+        why = f"{self.bound}{share} lets it wait for {formatted(round(self.limit_seconds, 1))}"
         if self.left_seconds > LEAST_WAIT:
             return why
-        return f"{why}, and it has waited for {duration(self.waited_seconds)}"
+        return f"{why}, and it has waited for {formatted(round(self.waited_seconds, 1))}"
 
 
 def waiting_slack(
@@ -80,7 +77,10 @@ def waiting_slack(
     workload, waited = request.workload, max(0.0, request.waited_seconds)
     target, known = workload.target, request.measurements
     work = workload.measure.progress_total or (known and known.total)
-    told = own_seconds(workload, known, request.classification, platforms)
+    told = workload.expected_seconds
+    if told is None and work and known is not None:
+        rate = best_rate(known, request.classification, platforms)
+        told = work / rate if rate > 0 else None
     tolerance: float | None = None
     if workload.waiting_seconds is not None:
         limit, bound = workload.waiting_seconds, "its manifest"
@@ -91,8 +91,8 @@ def waiting_slack(
         limit, bound, expected = target.completion_seconds - told, "its deadline", told
     elif told is not None and work and target.rate_per_second:
         # work / (wait + time) >= (1 - tolerance) rate
-        rate = max(1 - workload.tolerance, LEAST_RATE) * target.rate_per_second
-        limit, bound, expected = work / rate - told, "its target rate", told
+        needed = max(1 - workload.tolerance, LEAST_RATE) * target.rate_per_second
+        limit, bound, expected = work / needed - told, "its target rate", told
     else:
         expected = target.completion_seconds if told is None else told
         expected = others() if expected is None and others is not None else expected
@@ -103,28 +103,36 @@ def waiting_slack(
     return WaitingSlack(max(0.0, limit - waited), expected, bound, limit, waited, tolerance)
 
 
-def own_seconds(
-    workload: Workload,
-    known: Measurements | None,
-    classification: Classification | None,
-    platforms: Sequence[str],
-) -> float | None:
-    """How long it should run where it runs best (CT): as stated, else its work over its rate.
+_best_rates: dict[tuple[int, int, int], tuple[Measurements, Classification | None, float]] = {}
+"""By the identity of both, which are kept so that no others have it, and how many platforms."""
 
-    Its deadline is not asked, since the wait is what that leaves. ``None`` = nothing says it.
-    """
-    if workload.expected_seconds is not None:
-        return workload.expected_seconds
-    work = workload.measure.progress_total or (known and known.total)
-    rates = known.performance.get(Quantity.RATE) if known is not None else None
-    if not work or not rates:
-        return None
-    best = max([entry.value for entry in rates.values()])
+
+def best_rate(
+    known: Measurements, classification: Classification | None, platforms: Sequence[str]
+) -> float:
+    """Work per second where it runs best, measured or classified; 0 = unknown."""
+    key = id(known), id(classification), len(platforms)
+    kept = _best_rates.get(key)
+    if kept is None:
+        if len(_best_rates) >= KEPT:
+            _best_rates.pop(next(iter(_best_rates)))
+        best = _best_rate(known, classification, platforms)
+        kept = _best_rates[key] = known, classification, best
+    return kept[2]
+
+
+def _best_rate(
+    known: Measurements, classification: Classification | None, platforms: Sequence[str]
+) -> float:
+    rates = known.performance.get(Quantity.RATE)
+    if not rates:
+        return 0.0
+    best = max(entry.value for entry in rates.values())
     curve = classification.curves.get(Quantity.RATE) if classification is not None else None
-    if classification is not None and curve is not None:
-        there = classification.platforms
-        others = [there[name].mean for name in platforms if name in there]
-        if not others or classification.platform in platforms:
-            others.append(1.0)
-        best = max(best, max([curve.at(cpu).mean for cpu in rates]) * max(others))
-    return work / best if best > 0 else None
+    if classification is None or curve is None:
+        return best
+    there = classification.platforms
+    others = [there[name].mean for name in platforms if name in there]
+    if not others or classification.platform in platforms:
+        others.append(1.0)
+    return max(best, max(curve.at(cpu).mean for cpu in rates) * max(others))
