@@ -11,8 +11,9 @@ its caches are cold after each switch: so each question is asked a few times, an
 the least of these.
 """
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -20,10 +21,13 @@ import numpy as np
 
 from benchmarks._harness import arguments, report
 from wharfinger.contention.combined import Combined
-from wharfinger.core.seams.admission import AdmissionPolicy, AdmissionView
+from wharfinger.core.ordered import Ordered
+from wharfinger.core.queues import QueueEntry
+from wharfinger.core.seams.admission import AdmissionPolicy, AdmissionView, Positions
 from wharfinger.core.seams.contention import Resident
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.profile import Classification, Estimate
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Entry, Estimate, Measurements
 from wharfinger.model.queue_accounts import KEPT, QueueAccount
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
@@ -66,16 +70,33 @@ def cluster(servers: int, random: Random, *, full: bool) -> View:
     )
 
 
-def program(seconds: float) -> Workload:
-    """One that should take so long."""
-    return Workload(
+def asks(random: Random) -> Request:
+    """Of one that was measured to take so long, and reaches its target."""
+    work = random.uniform(100, 5000)
+    program = Workload(
         "w",
         WorkloadType.BATCH,
         Run(("true",)),
         target=Target(rate_per_second=1.0),
         reservation=Reservation(1000, 2**20),
-        expected_seconds=seconds,
+        priority=random.choice((-1, 0, 1)),
     )
+    known = Measurements({Quantity.RATE: {1000: Entry(1.0), 2000: Entry(0.9)}}, total=work)
+    return Request(program, classification=scores(random), measurements=known)
+
+
+def lines(queues: tuple[str, ...], random: Random) -> Positions:
+    """How many are served before one, as the core knows it."""
+    waiting: dict[str, Ordered[QueueEntry]] = {
+        queue: Ordered((-random.choice((-1, 0, 1)), 0.0, at, f"w{at}") for at in range(WAITING))
+        for queue in queues
+    }
+
+    def before(queues: Sequence[str], priority: int, rank: float, name: str) -> list[int]:
+        entry = (-priority, rank, sys.maxsize, name)
+        return [waiting[queue].before(entry) for queue in queues]
+
+    return before
 
 
 def account(random: Random) -> QueueAccount:
@@ -113,15 +134,13 @@ def run(name: str, servers: int, rounds: int, seed: int, *, full: bool) -> dict[
     queues = admission.queues
     accounts = {queue: account(random) for queue in queues}
     waiting = dict.fromkeys(queues, WAITING)
-    view = AdmissionView(cluster(servers, random, full=full), waiting, NOW, accounts=accounts)
+    made, before = cluster(servers, random, full=full), lines(queues, random)
+    view = AdmissionView(made, waiting, NOW, accounts=accounts, positions=before)
     begin = time.thread_time()
     note = admission.observe(view)
     refit = 1e3 * (time.thread_time() - begin)
     view = replace(view, note=note or "")
-    asked = [
-        Request(program(random.uniform(100, 5000)), classification=scores(random))
-        for _ in range(rounds)
-    ]
+    asked = [asks(random) for _ in range(rounds)]
     queue = queues[len(queues) // 2]
     return {
         "admission": name,

@@ -346,6 +346,7 @@ def room_by_quality(
     double below,
     double later_least,
     double later_below,
+    int64_t at_least=1,
 ):
     """Which servers have room for a workload: now, and when one of their residents ends.
 
@@ -354,9 +355,10 @@ def room_by_quality(
         cpu: Thousandths of a CPU that it gets, and bytes of ``memory``.
         least: It takes servers of this quality and more, but ``below`` that.
         later_least: The same of the servers that it takes later on; so ``later_below``.
+        at_least: So many servers are needed together.
 
     Returns:
-        Whether one has room now of the servers that it takes; whether one of those that it takes
+        Whether so many have room now of the servers that it takes; whether of those that it takes
         later; and of all residents the share at whose ends one has room, both ways. A server that
         accepts no work or is not settled has none. Where it has room now, the others are not told.
 
@@ -365,7 +367,7 @@ def room_by_quality(
     """
     cdef Py_ssize_t s, servers = quality.shape[0]
     cdef int64_t everyone = 0, useful = 0, useful_later = 0
-    cdef bint has_later = False
+    cdef int64_t now = 0, later = 0
     cdef double staying, then, cpu_then, memory_then
     if not (
         accepting.shape[0] == unsettled.shape[0] == residents.shape[0] == servers
@@ -382,9 +384,11 @@ def room_by_quality(
             and memory_capacity[s] - memory_allocated[s] >= memory
         ):
             if least <= quality[s] < below:
-                return True, False, 1.0, 1.0
+                now += 1
+                if now >= at_least:
+                    return True, False, 1.0, 1.0
             if later_least <= quality[s] < later_below:
-                has_later = True
+                later += 1
         if residents[s] < 1:
             continue
         # One ends that holds as much, and presses as much, as the mean of its server.
@@ -400,9 +404,9 @@ def room_by_quality(
         if later_least <= then < later_below:
             useful_later += residents[s]
     if not everyone:
-        return False, has_later, 0.0, 0.0
+        return False, later >= at_least, 0.0, 0.0
     return (
-        False, has_later,
+        False, later >= at_least,
         <double>useful / <double>everyone, <double>useful_later / <double>everyone,
     )
 

@@ -18,9 +18,23 @@ def test_policy(name: str) -> None:
     check_policy(make_policy(name).placement)
 
 
+ARQS = (
+    "arq[higher=empty]",
+    "arq[queues=1]",
+    "arq[higher=empty,ranges=quantile,queues=3,order=shortest]",
+    "arq[quality=caused,objective=max,ranges=quantile]",
+)
+"""With every value of its settings that decides otherwise than the default."""
+
+
 @pytest.mark.parametrize("name", ADMISSIONS)
 def test_admission(name: str) -> None:
     check_admission(make_policy("least-loaded", admission=name).admission)
+
+
+@pytest.mark.parametrize("name", ARQS)
+def test_admission_with_settings(name: str) -> None:
+    check_admission(make_policy("least-loaded", admission=name).admission, rounds=40)
 
 
 class Greedy(LeastLoaded):

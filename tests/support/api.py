@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from wharfinger.core.pipeline import Core
+from wharfinger.core.seams.policy import Policy
 from wharfinger.policies.registry import make_policy
 from wharfinger.runtime.runtime import Runtime
 from wharfinger.service.driver import Driver
@@ -30,13 +31,19 @@ class Api:
         stopped: Whether a fault has ended the manager.
     """
 
-    def __init__(self, directory: Path, **store_options: Any) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        cluster: MemoryCluster | None = None,
+        policy: Policy | None = None,
+        **store_options: Any,
+    ) -> None:
         self.now = NOW
         self.stopped = False
-        self.cluster = MemoryCluster()
+        self.cluster = cluster or MemoryCluster()
         self.store = SqliteStore.open(directory, **store_options)
         self.runtime = Runtime(
-            lambda state: Core(make_policy("least-loaded"), state=state),
+            lambda state: Core(policy or make_policy("least-loaded"), state=state),
             MemoryEngine(self.cluster),
             self.store,
             lambda: self.now,

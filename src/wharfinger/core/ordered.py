@@ -40,7 +40,10 @@ class Ordered(Generic[OrderedEntry]):
 
     def before(self, entry: OrderedEntry) -> int:
         """How many come before this one, whether it is present or not."""
-        return bisect_left(self._entries, entry, self._gone) - self._gone
+        entries, gone = self._entries, self._gone
+        if entries and entries[-1] < entry:
+            return len(entries) - gone
+        return bisect_left(entries, entry, gone) - gone
 
     def add(self, entry: OrderedEntry) -> None:
         """Enter one that is not present."""

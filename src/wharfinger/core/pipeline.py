@@ -31,7 +31,7 @@ from wharfinger.core.remedies import event_of
 from wharfinger.core.residency import is_stoppable, may_take
 from wharfinger.core.residents import ClusterResidents
 from wharfinger.core.retries import want_due
-from wharfinger.core.reviews import due_reviews, verdict_on
+from wharfinger.core.reviews import AdmissionViews, due_reviews, verdict_on
 from wharfinger.core.seams import verdicts
 from wharfinger.core.seams.adaptation import Remedy
 from wharfinger.core.seams.admission import AdmissionView
@@ -99,7 +99,6 @@ class Core:
         self._pending = PendingActions(self._cluster, self._residents)
         self._cluster.queues.backfill = policy.admission.backfill
         self._note_key = f"placement:{policy.placement.name}"
-        self._admission_key = f"admission:{policy.admission.name}"
         self._events: list[ev.Event] = []
         self._tried_before: set[str] = set()
         self._eligibility = Eligibility(self._cluster, self._settings, self._record, self._hold)
@@ -108,6 +107,7 @@ class Core:
             self._cluster, queues, self._residents.view, self._record, self._hold
         )
         self._ahead = Backfilling(self._cluster, self._residents, policy)
+        self._admission_views = AdmissionViews(self._cluster, self._residents, policy)
         self._ordering = Ordering(
             self.state, self._settings, self._record, self._residents.view, self.queue_lengths
         )
@@ -282,8 +282,7 @@ class Core:
 
     def admission_view(self, now: float) -> AdmissionView:
         """What the admission reads now."""
-        note = self.state.notes.get(self._admission_key, "")
-        return AdmissionView(self.view, self.queue_lengths(), now, note, self.state.accounts)
+        return self._admission_views.at(now, self.queue_lengths())
 
     # --- the pipeline ----------------------------------------------------------------------
 
@@ -320,7 +319,7 @@ class Core:
             self._record(now, ev.WorkloadForgotten(cluster.ended[0][2]))
         # What the admission remembers of this step.
         remembered = self.policy.admission.observe(self.admission_view(now))
-        self._note(now, self._admission_key, remembered)
+        self._note(now, self._admission_views.key, remembered)
 
     def _track(self, now: float, event: ev.ServerMeasured) -> None:
         adaptation, samples = self.policy.adaptation, []

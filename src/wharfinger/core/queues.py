@@ -147,6 +147,10 @@ class WaitingQueues:
         """How many open ones are served before ``entry``."""
         return self.open(queue).before(entry)
 
+    def waiting_before(self, queue: str, entry: QueueEntry) -> int:
+        """How many are before ``entry``, open or not."""
+        return self._all.get(queue, _EMPTY).before(entry)
+
     def join(self, record: WorkloadRecord) -> bool:
         """Enter a workload; whether it is worth trying at once."""
         entry = entry_of(record)

@@ -20,8 +20,9 @@ from wharfinger.experiments.ground_truth import GroundTruthStudy, Panels, Pictur
 from wharfinger.experiments.paragon_figures import MOST_WORKLOADS, OVERSUBSCRIBED
 from wharfinger.experiments.plots import Curve, shares
 from wharfinger.model.arrays import Array
-from wharfinger.policies.admission.arq import LEAST_WAIT, Arq
+from wharfinger.policies.admission.arq import Arq
 from wharfinger.policies.admission.busy_periods import fitted
+from wharfinger.policies.admission.slack import LEAST_WAIT
 from wharfinger.simulator.run import RunSpec, Simulation, draw_in_turn
 from wharfinger.simulator.scenario.build import scale_to
 from wharfinger.simulator.scenario.scenario_files import load_scenario

@@ -145,10 +145,18 @@ def _expected(document: Document) -> _Contradictions:
 def _waiting(document: Document) -> _Contradictions:
     waits = document.values.get("spec.waiting.within")
     within = document.values.get("spec.target.completionTime")
-    if waits is not None and within is not None and waits >= within:
-        longer, deadline = format_duration(waits), format_duration(within)
+    if waits is None or within is None:
+        return
+    longer, deadline = format_duration(waits), format_duration(within)
+    expected = document.values.get("spec.expectedDuration", 0.0)
+    if waits >= within:
         message = f"{longer} leaves no time to run within target.completionTime {deadline}"
         yield "spec.waiting.within", f"{message}; lower it, or raise the target"
+    elif expected <= within < waits + expected:
+        runs, most = format_duration(expected), format_duration(within - expected)
+        message = f"{longer} and expectedDuration {runs} are longer than target.completionTime"
+        mend = f"lower it to {most}, or raise the target"
+        yield "spec.waiting.within", f"{message} {deadline}; {mend}"
 
 
 def _target(document: Document, kind: WorkloadType) -> _Contradictions:

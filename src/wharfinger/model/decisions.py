@@ -91,6 +91,8 @@ class ReasonCode(StrEnum):
     """Its server is drained; it is migrated."""
     WAITS_FOR_QUALITY = "waits-for-quality"
     """Only servers that are kept for others have room; it waits within its slack for its own."""
+    NO_SLACK = "no-slack"
+    """Its profile takes longer than it may wait; once that is made it may take any server."""
     WAITING = "waiting"
     """It waits for a time that its policy has named."""
     NOT_SUPPORTED = "not-supported"

@@ -40,6 +40,7 @@ def room_by_quality(
     below: float,
     later_least: float,
     later_below: float,
+    at_least: int = 1,
 ) -> tuple[bool, bool, float, float]: ...
 def tiers_with_room(
     quality: NDArray[np.float64],

@@ -16,7 +16,7 @@ from wharfinger.manifest import (
     load_manifests_with_warnings,
     workload_to_manifest,
 )
-from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.decisions import ReasonCode, Stage
 from wharfinger.model.workload import Workload
 from wharfinger.runtime.requests import (
     Acknowledgement,
@@ -175,18 +175,27 @@ async def _submissions(
     return [
         Submission.of(
             acknowledged,
-            warnings=[*warnings.get(workload.name, ()), *_will_miss(driver, workload, dry_run)],
+            warnings=[*warnings.get(workload.name, ()), *_not_kept(driver, workload, dry_run)],
             **(await _preview(driver, workload) if dry_run else _NO_PREVIEW),
         )
         for workload, acknowledged in zip(workloads, taken, strict=True)
     ]
 
 
-def _will_miss(driver: Driver, workload: Workload, dry_run: bool) -> list[str]:
-    """What is known at once of a target that is expected to be missed; a dry run shows it."""
+_NOT_KEPT = frozenset({ReasonCode.WILL_MISS, ReasonCode.NO_SLACK})
+
+
+def _not_kept(driver: Driver, workload: Workload, dry_run: bool) -> list[str]:
+    """What is known at once not to be kept: of its target, or of how it may wait.
+
+    That is told by the newest decision, or by its admission; a dry run shows all of them.
+    """
     record = driver.runtime.manager.state.workloads.get(workload.name)
-    newest = record.decisions[-1].decision if record and record.decisions and not dry_run else None
-    return [newest.message] if newest and newest.reason is ReasonCode.WILL_MISS else []
+    if record is None or dry_run:
+        return []
+    made = [each.decision for each in record.decisions if each.time >= record.submitted_at]
+    told = [*made[-1:], *(each for each in made if each.stage is Stage.ADMISSION)]
+    return [each.message for each in told if each.reason in _NOT_KEPT][:1]
 
 
 async def _preview(driver: Driver, workload: Workload) -> dict[str, Any]:

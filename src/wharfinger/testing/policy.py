@@ -8,8 +8,9 @@ They ask many questions of made-up clusters, the same ones on every machine. In 
     >>> check_policy(LeastLoaded(), rounds=5)
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import add
 from random import Random
 from typing import Any, TypeVar
@@ -47,7 +48,7 @@ from wharfinger.model.decisions import (
 from wharfinger.model.interference import QUALITY_SOURCES, SharedResource
 from wharfinger.model.pairs import ANY_PLATFORM, PairProfile
 from wharfinger.model.performance import Quantity
-from wharfinger.model.profile import Classification, Curve, Estimate
+from wharfinger.model.profile import Classification, Curve, Entry, Estimate, Measurements
 from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.model.requirements import Requirement
 from wharfinger.model.view import Capabilities, OffTarget, Request, Resize, View
@@ -417,7 +418,8 @@ def _check_decision(
 ) -> None:
     expect(decision.decided_by == name, f"decided by {decision.decided_by!r}, not {name}")
     expect(decision.accepted == accepted, "plan or refusal, the record says otherwise")
-    reasons = (ReasonCode.OK, ReasonCode.WILL_MISS) if accepted else set(ReasonCode) - {"ok"}
+    foreseen = (ReasonCode.OK, ReasonCode.WILL_MISS, ReasonCode.NO_SLACK)
+    reasons = foreseen if accepted else set(ReasonCode) - {"ok"}
     expect(decision.reason in reasons, f"reason {decision.reason}")
     expect(bool(decision.message), "no message")
     expect("\n" not in decision.message, "the message is not one line")
@@ -454,13 +456,22 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
         random = Random(question.seed)
         waiting = {queue: random.choice((0, 1, 1000, 10**9)) for queue in queues}
         accounts = {queue: _made_account(random) for queue in queues}
-        view = AdmissionView(_copied(question.view), dict(waiting), 1e6, accounts=accounts)
+        served_before = partial(_before, waiting, random.random())
+        profile_seconds = random.choice((0.0, 5.0))
+        view = AdmissionView(
+            _copied(question.view),
+            dict(waiting),
+            1e6,
+            accounts=accounts,
+            positions=served_before,
+            profile_seconds=partial(_same, profile_seconds),
+        )
         note = admission.observe(view)
         question.expect(admission.observe(view) == note, "it remembers otherwise")
         if note is not None:
             view = replace(view, note=note)
             question.expect(admission.observe(view) in (None, note), "its note never settles")
-        request = question.request
+        request = _may_wait(random, question.request)
         gate = admission.admit(request, view)
         question.expect(admission.admit(request, view) == gate, "it answers otherwise")
         _check_verdict(admission, question, gate)
@@ -469,7 +480,7 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
         if isinstance(queued, Admit):
             queue = queued.queue
             question.expect(queue in queues, f"queue {queue!r} is none of {queues}")
-            _check_review(admission, question, queue, view)
+            _check_review(admission, question, request, queue, view)
             for allowed in admission.servers(request, queue, view):
                 shape = (len(view.cluster.names),)
                 question.expect(allowed.shape == shape, f"servers of shape {allowed.shape}")
@@ -478,6 +489,41 @@ def check_admission(admission: AdmissionPolicy, *, rounds: int = 200) -> None:
             _check_report(admission.report(queue, view), question)
         question.expect(view.waiting == waiting, f"{admission.name} has changed the view")
         question.expect(_is_same(view.cluster, question.view), "it has changed the cluster")
+
+
+def _before(
+    waiting: Mapping[str, int],
+    share: float,
+    queues: Sequence[str],
+    priority: int,
+    rank: float,
+    name: str,
+) -> list[int]:
+    """Fewer are served before one of a higher priority, or one that waits already."""
+    less = share / (2.0 ** max(priority, 0)) if name else 1.0
+    return [int(waiting.get(queue, 0) * less) if rank >= 0 else 0 for queue in queues]
+
+
+def _same(seconds: float, _: Request) -> float:
+    return seconds
+
+
+def _may_wait(random: Random, request: Request) -> Request:
+    """The same of a workload of which something is known: how long it takes, and may take."""
+    workload, known = request.workload, None
+    if random.random() < 0.5:
+        rate, work = random.choice((1.0, 50.0)), random.choice((None, 5e3))
+        known = Measurements({Quantity.RATE: {1000: Entry(rate)}}, total=work)
+    if workload.type is WorkloadType.BATCH and random.random() < 0.5:
+        workload = replace(workload, target=Target(completion_seconds=random.choice((60.0, 5e3))))
+    workload = replace(
+        workload,
+        priority=random.choice((-1, 0, 5)),
+        expected_seconds=random.choice((None, None, 1e3)),
+        waiting_seconds=random.choice((None, None, None, 0.0, 30.0)),
+    )
+    waited_seconds = random.choice((0.0, 0.0, 10.0, 1e5))
+    return replace(request, workload=workload, measurements=known, waited_seconds=waited_seconds)
 
 
 def _made_account(random: Random) -> QueueAccount:
@@ -503,9 +549,13 @@ def _check_report(report: QueueReport, question: Question) -> None:
 
 
 def _check_review(
-    admission: AdmissionPolicy, question: Question, queue: str, view: AdmissionView
+    admission: AdmissionPolicy,
+    question: Question,
+    request: Request,
+    queue: str,
+    view: AdmissionView,
 ) -> None:
-    reviewed = admission.review(question.request, queue, view)
+    reviewed = admission.review(request, queue, view)
     if isinstance(reviewed, Divert):
         question.expect(reviewed.queue in admission.queues, f"to queue {reviewed.queue!r}")
         question.expect(reviewed.queue != queue, "diverted to where it is")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from wharfinger.core.codec import decode_state
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Core
 from wharfinger.core.seams.admission import AdmissionView, Servers
-from wharfinger.core.seams.verdicts import Admit, Divert
+from wharfinger.core.seams.verdicts import Admit, Divert, WaitUntil
 from wharfinger.core.settings import CoreSettings
-from wharfinger.model.decisions import Decision, ReasonCode, Stage
+from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
+from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.view import Request
 from wharfinger.policies.admission.fifo import Fifo
 from wharfinger.policies.registry import make_policy
@@ -59,9 +61,34 @@ def rank_of(request: Request) -> float:
     return float(rank) if rank.isdigit() else 0.0
 
 
+class Strict(Gate):
+    """Says no and not yet too: by names in the queue, by ``tired`` and ``again`` at the review."""
+
+    name = "strict"
+
+    def enqueue(self, request: Request, view: AdmissionView) -> Any:
+        if request.workload.name.startswith("no-"):
+            return Refuse(self.told("of no use", "another program"))
+        if request.workload.name.startswith("later-") and view.now < 10:
+            return WaitUntil(10.0, self.told("not yet", "waiting"))
+        return super().enqueue(request, view)
+
+    def review(self, request: Request, queue: str, view: AdmissionView) -> Any:
+        if "tired" in request.workload.labels:
+            return Refuse(self.told("has waited too long", "more servers"))
+        if "again" in request.workload.labels and view.now < 20:
+            return WaitUntil(view.now + 10, self.told("not yet", "waiting"))
+        return super().review(request, queue, view)
+
+    def told(self, message: str, mend: str) -> Decision:
+        return Decision(Stage.ADMISSION, self.name, False, ReasonCode.WAITING, message, mend)
+
+
 class GatedCluster(Cluster):
+    admission: Gate = Gate()
+
     def make_manager(self, snapshot: bytes | None) -> Core:
-        policy = replace(make_policy("least-loaded"), admission=Gate(), estimation=LABELLED)
+        policy = replace(make_policy("least-loaded"), admission=self.admission, estimation=LABELLED)
         state = None if snapshot is None else decode_state(snapshot)
         return Core(policy, state=state, settings=CoreSettings(keep_ended=self.keep_ended))
 
@@ -69,6 +96,19 @@ class GatedCluster(Cluster):
 @pytest.fixture
 def cluster() -> GatedCluster:
     made = GatedCluster()
+    made.tell(ev.ServerReported(server("a")), ev.ServerReported(server("b")))
+    made.sync()
+    return made
+
+
+class StrictCluster(GatedCluster):
+    admission = Strict()
+
+
+@pytest.fixture
+def strict() -> StrictCluster:
+    made = StrictCluster()
+    made.now = 0.0
     made.tell(ev.ServerReported(server("a")), ev.ServerReported(server("b")))
     made.sync()
     return made
@@ -114,6 +154,68 @@ def test_at_its_review_it_may_take_any(cluster: GatedCluster) -> None:
     account = cluster.manager.state.accounts["kept"]
     assert (account.entered, account.diverted) == (2, {"free": 1})
     assert cluster.replayed().state == cluster.manager.state
+
+
+def test_one_may_be_rejected_once_it_is_classified(strict: StrictCluster) -> None:
+    profiled = replace(workload("no-use"), labels={"profile": ""})
+    strict.tell(ev.WorkloadSubmitted(profiled))
+    assert strict.record("no-use").phase is Phase.PROFILING
+    strict.tell(ev.ProfilingFinished(strict.key("no-use"), Measurements()))
+    strict.tell(ev.WorkloadClassified(strict.key("no-use"), Classification("test", "1")))
+    record = strict.record("no-use")
+    assert (record.phase, record.decisions[-1].decision.message) == (Phase.REJECTED, "of no use")
+    assert strict.replayed().state == strict.manager.state
+
+
+def test_one_may_be_told_to_come_again_once_it_is_classified(strict: StrictCluster) -> None:
+    submit(strict, "later-1")
+    assert strict.record("later-1").phase is not Phase.QUEUED
+    strict.now += 5
+    strict.tell(ev.TimePassed())
+    assert strict.record("later-1").phase is not Phase.QUEUED
+    strict.now += 5
+    strict.tell(ev.TimePassed())
+    assert where(strict, "later-1") == "a"
+    assert strict.replayed().state == strict.manager.state
+
+
+def test_a_review_may_reject_or_name_another_time(strict: StrictCluster) -> None:
+    submit(strict, "far-0")
+    for label in ("tired", "again"):
+        waits = replace(workload(f"far-{label}", 2000), labels={label: ""})
+        strict.tell(ev.WorkloadSubmitted(waits))
+    strict.now += 11
+    strict.tell(ev.TimePassed())
+    tired, again = strict.record("far-tired"), strict.record("far-again")
+    assert tired.phase is Phase.REJECTED
+    assert tired.decisions[-1].decision.message == "has waited too long"
+    assert (again.phase, again.queue, again.review_at) == (Phase.QUEUED, "kept", 21.0)
+    strict.now += 11
+    strict.tell(ev.TimePassed())
+    assert where(strict, "far-again") == "a"
+    assert strict.replayed().state == strict.manager.state
+
+
+def test_an_admission_is_told_how_many_go_first(cluster: GatedCluster) -> None:
+    """By priority, then by rank, then in the order of arrival."""
+    submit(cluster, "far-0", "far-20", "far-10")
+    first = replace(workload("far-30", 2000), priority=1)
+    cluster.tell(ev.WorkloadSubmitted(first))
+    view = cluster.manager.admission_view(cluster.now)
+    assert view.waiting["kept"] == 3
+    assert view.before(["kept"], 1, 30.0, "far-30") == [0]
+    assert view.before(["kept"], 0, 10.0, "far-10") == [1]
+    assert view.before(["kept"], 0, 20.0, "far-20") == [2]
+    assert view.before(["kept", "free"], 0, 20.0, "new") == [3, 0]
+    assert view.before(["kept"], 2, 99.0, "new") == [0]
+
+
+def test_an_admission_may_ask_what_is_due_before_the_queue(cluster: GatedCluster) -> None:
+    labelled = replace(workload("new"), labels={"profile": ""})
+    view = cluster.manager.admission_view(cluster.now)
+    assert view.profile_seconds(Request(labelled)) == 8.0
+    assert view.profile_seconds(Request(workload("new"))) == 0.0
+    assert view.known(Request(labelled)) is None
 
 
 def test_a_changed_manifest_is_asked_about_at_once(cluster: GatedCluster) -> None:

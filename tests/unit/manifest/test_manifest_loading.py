@@ -235,6 +235,13 @@ def test_only_twenty_problems_are_told_and_the_rest_counted():
             "waiting: {within: 5m}\n  target: {completionTime: 5m}",
             "spec.waiting.within: 5m leaves no time to run within target.completionTime 5m; lower",
         ),
+        (
+            "waiting: {within: 3m}\n  expectedDuration: 10m\n  target: {completionTime: 12m}",
+            (
+                "spec.waiting.within: 3m and expectedDuration 10m are longer than "
+                "target.completionTime 12m; lower it to 2m, or raise the target"
+            ),
+        ),
         ("waiting: {within: -3s}", "spec.waiting.within:"),
     ],
 )

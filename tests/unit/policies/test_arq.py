@@ -1,5 +1,6 @@
 """ARQ: classes, slack, switching, pools and what is expected of a queue."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -13,16 +14,19 @@ from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.contention import Resident
 from wharfinger.core.seams.verdicts import Admit, Divert
 from wharfinger.errors import InvalidInput
+from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.interference import SharedResource
-from wharfinger.model.profile import Classification, Estimate
-from wharfinger.model.queue_accounts import QueueAccount
-from wharfinger.model.view import Request, View
-from wharfinger.model.workload import Reservation, Target, Workload, WorkloadType
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Curve, Entry, Estimate, Measurements
+from wharfinger.model.queue_accounts import KEPT, QueueAccount
+from wharfinger.model.view import Capabilities, Request, View
+from wharfinger.model.workload import Measure, Reservation, Scale, Target, Workload, WorkloadType
 from wharfinger.native import Releases, switch_after
 from wharfinger.policies.admission.arq import ANY, Arq, ArqSettings, Higher, ServiceOrder
 from wharfinger.policies.admission.busy_periods import BusyFamily, BusyPeriods
 from wharfinger.policies.admission.fifo import BEST_EFFORT
 from wharfinger.policies.admission.quality import QualityMeasure, Ranges, demand, qualities
+from wharfinger.policies.admission.slack import waiting_slack
 from wharfinger.policies.admission.stability import load_factors, traffic
 from wharfinger.policies.admission.waits import GIVES, SHAPE
 from wharfinger.policies.registry import make_policy
@@ -128,7 +132,7 @@ def test_who_has_no_slack_may_take_any_server_at_once(request_: Request, why: st
         ({"tolerance": 0.2}, 200.0),
         ({"waiting_seconds": 30.0}, 30.0),
         ({"target": Target(completion_seconds=1600.0)}, 600.0),
-        ({"target": Target(completion_seconds=1010.0)}, 50.0),
+        ({"target": Target(completion_seconds=1010.0)}, 10.0),
     ],
 )
 def test_nobody_waits_beyond_its_slack(fields: dict[str, Any], limit: float) -> None:
@@ -145,6 +149,113 @@ def test_nobody_waits_beyond_its_slack(fields: dict[str, Any], limit: float) -> 
     assert hops > 1, "where nothing is known, each class gets its part"
     late = asked(scores(20, 60), waited=limit + 1, **fields)
     assert not arq.servers(late, "class-8", seen(EMPTY)), "even if it were not reviewed"
+
+
+MEASURED = Measurements({Quantity.RATE: {1000: Entry(12.0), 500: Entry(7.0)}}, total=12_000.0)
+"""Of a program that runs for 1,000 s."""
+UNSTATED = {"expected_seconds": None}
+
+
+@pytest.mark.parametrize(
+    ("fields", "measured", "limit", "bound"),
+    [
+        # A rate counts over the whole time since the submission: 12,000 / (0.95 x 10) - 1,000.
+        (UNSTATED, MEASURED, 263.16, "its target rate"),
+        ({**UNSTATED, "tolerance": 0.2}, MEASURED, 500.0, "its target rate"),
+        # How much work it is may be stated, and its time too.
+        ({"measure": Measure(progress_total=12_000.0)}, None, 263.16, "its target rate"),
+        ({}, MEASURED, 263.16, "its target rate"),
+        # What is measured comes before a deadline, which is not how long it takes.
+        (
+            {**UNSTATED, "target": Target(completion_seconds=1600.0)},
+            MEASURED,
+            600.0,
+            "its deadline",
+        ),
+        # Where the work is unknown its tolerance is taken, of the deadline if nothing else is told.
+        (UNSTATED, replace(MEASURED, total=None), None, ""),
+        ({}, replace(MEASURED, total=None), 50.0, "its tolerance"),
+        ({**UNSTATED, "target": Target(completion_seconds=1600.0)}, None, 80.0, "its tolerance"),
+        ({**UNSTATED, "waiting_seconds": 30.0}, MEASURED, 30.0, "its manifest"),
+    ],
+)
+def test_how_long_it_may_wait_follows_from_its_target(
+    fields: dict[str, Any], measured: Measurements | None, limit: float | None, bound: str
+) -> None:
+    question = replace(asked(None, waited=20.0, **fields), measurements=measured)
+    slack = waiting_slack(question, ())
+    if limit is None:
+        assert slack.limit_seconds is None
+        return
+    assert (slack.limit_seconds, slack.bound) == (pytest.approx(limit, abs=0.01), bound)
+    assert slack.left_seconds == pytest.approx(limit - 20, abs=0.01)
+
+
+def test_how_long_it_takes_is_what_it_takes_where_it_runs_best() -> None:
+    curve = Curve((500, 1000), (Estimate(7.0, 0.1), Estimate(15.0, 0.1)))
+    known = Classification(
+        "test",
+        "1",
+        curves={Quantity.RATE: curve},
+        platform="usual",
+        platforms={"fast": Estimate(2.0, 0.1), "slow": Estimate(0.5, 0.1)},
+    )
+    question = replace(asked(known, **UNSTATED), measurements=MEASURED)
+    for platforms, seconds in {
+        ("slow", "fast", "usual"): 400,
+        ("slow", "usual"): 800,
+        ("slow",): 1000,  # As it was measured.
+        (): 800,
+    }.items():
+        assert waiting_slack(question, platforms).expected_seconds == pytest.approx(seconds)
+
+
+TOO_LATE = (
+    ({"target": Target(completion_seconds=900.0)}, "its deadline allows 15m"),
+    ({"target": Target(rate_per_second=20.0)}, "its target rate allows 10m31.6s"),
+)
+
+
+@pytest.mark.parametrize(("fields", "why"), TOO_LATE)
+def test_what_can_not_be_kept_is_told_at_once_and_waits_for_nothing(
+    fields: dict[str, Any], why: str
+) -> None:
+    why = f"its target can't be kept: it should take 16m40s, and {why}"
+    question = asked(scores(60, 20), **UNSTATED, **fields)
+    verdict = Arq().admit(question, seen(EMPTY, known=lambda _: MEASURED))
+    assert verdict.decision is not None
+    assert verdict.decision.reason is ReasonCode.WILL_MISS
+    assert verdict.decision.message == f"{why}; none waits before it"
+    answer = Arq().enqueue(replace(question, measurements=MEASURED), seen(EMPTY))
+    assert answer.queue == ANY
+    assert answer.decision is not None
+    assert answer.decision.message == f"it may take any server at once: {why}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "profile", "why"),
+    [
+        (
+            {"waiting_seconds": 5.0},
+            6.0,
+            "its manifest lets it wait for 5s, and its profile takes 7s",
+        ),
+        ({"expected_seconds": 100.0}, 6.0, "its tolerance of 5% lets it wait for 5s, and its pro"),
+        ({"waiting_seconds": 5.0}, 3.0, ""),
+        ({"waiting_seconds": 0.0}, 6.0, ""),
+        ({}, 6.0, ""),
+        ({"type": WorkloadType.LATENCY_CRITICAL}, 6.0, ""),
+    ],
+)
+def test_a_slack_that_its_profile_takes_is_told_at_once(
+    fields: dict[str, Any], profile: float, why: str
+) -> None:
+    view = seen(EMPTY, profile_seconds=lambda _: profile)
+    decision = Arq().admit(asked(None, **fields), view).decision
+    assert decision is not None
+    assert decision.reason is (ReasonCode.NO_SLACK if why else ReasonCode.OK)
+    assert why in decision.message
+    assert why or decision.message == "none waits before it"
 
 
 def test_a_workload_takes_servers_of_its_class_and_better_ones() -> None:
@@ -178,6 +289,21 @@ def test_by_quantiles_equally_many_servers_are_in_each_class() -> None:
     view = cluster(*(scores(100 - each, each) for each in (90, 80, 30, 20, 10, 0)))
     counts = [arq.report(f"class-{at}", seen(view)).servers for at in (1, 2, 3)]
     assert counts == [2, 2, 2]
+
+
+def test_a_free_server_has_room_that_would_be_taken() -> None:
+    """For as much as a resident holds in the mean: 1 CPU and 1 GiB of four and 16."""
+    view = cluster(*[scores(60, 20)] * 5)
+    view = replace(view, memory_allocated=np.full(5, 2**30), cpu_others=None, memory_others=None)
+
+    def free(**columns: Any) -> int | None:
+        return Arq().report("class-8", seen(replace(view, **columns))).free
+
+    assert free() == 5
+    assert free(cpu_allocated=np.array([3500, 500, 500, 250, 250])) == 4
+    assert free(memory_allocated=np.array([2**34 - 2**20, 2**20, 2**20, 2**20, 2**20])) == 4
+    assert free(unsettled=np.array([1, 0, 0, 0, 0], dtype=np.uint8)) == 4
+    assert free(accepting=np.array([1, 0, 0, 1, 1], dtype=np.uint8)) == 3
 
 
 def test_the_shortest_is_served_first_where_that_is_asked_for() -> None:
@@ -222,6 +348,15 @@ def test_busy_periods_are_fitted_when_there_are_enough_and_again_when_there_are_
     assert arq.observe(seen(EMPTY, accounts=accounts, note=note)) is None
     accounts["class-4"] = account(61, 5)
     assert arq.observe(seen(EMPTY, accounts=accounts, note=note)) not in (None, note)
+    many = accounts["class-4"]
+    many.ended = 10_000
+    note = arq.observe(seen(EMPTY, accounts=accounts, note=note))
+    assert note is not None
+    many.busy_seconds += [1.0] * (KEPT - len(many.busy_seconds))
+    many.ended += KEPT // 2 - 1
+    assert arq.observe(seen(EMPTY, accounts=accounts, note=note)) is None
+    many.ended += 1
+    assert arq.observe(seen(EMPTY, accounts=accounts, note=note)), "half of what is kept is new"
 
 
 FULL = cluster(scores(60, 20), scores(60, 20), full=True)
@@ -252,6 +387,82 @@ def test_the_wait_that_is_told_is_that_of_the_position() -> None:
     assert 0 < report.wait_low < report.wait_seconds < 100
     # One comes each 10 s and stays for 100: ten servers, so they are just enough.
     assert report.load == pytest.approx(1.0, abs=0.3)
+
+
+def test_what_is_told_counts_those_that_really_go_first() -> None:
+    """Of nine that wait in its class four have a higher priority, two a lower one."""
+    arq, accounts = Arq(), {"class-4": account(100, 10)}
+    note = arq.observe(seen(FULL, accounts=accounts))
+    assert note is not None
+    priorities = [5, 5, 5, 5, 0, 0, 0, -1, -1]
+
+    def before(queues: Sequence[str], priority: int, rank: float, name: str) -> list[int]:
+        first = sum(each >= priority for each in priorities)
+        return [first if queue == "class-4" else 0 for queue in queues]
+
+    view = seen(FULL, {"class-4": 9}, accounts=accounts, note=note, positions=before)
+    over, numbers = [], []
+    for priority in (9, 5, 0, -1):
+        decision = arq.enqueue(asked(scores(60, 20), priority=priority), view).decision
+        assert decision is not None
+        over.append(decision.numbers["wait_over_slack_probability"])
+        numbers.append(decision.numbers["waiting_before"])
+        assert f"; {numbers[-1]:.0f} wait before it" in decision.message
+    assert numbers == [0, 4, 7, 9]
+    assert over == sorted(over)
+    assert over[0] < over[1] < over[2] < over[3]
+    # The next that comes has the usual priority.
+    last = replace(view, positions=None)
+    told, later = arq.report("class-4", view), arq.report("class-4", last)
+    assert told.wait_low is not None
+    assert later.wait_low is not None
+    assert told.wait_low < later.wait_low
+
+
+def test_one_that_goes_first_waits_longer_in_its_own_class() -> None:
+    """Where the class below serves all of a class before its own, it turns to that later."""
+    arq, accounts = Arq(ArqSettings(higher=Higher.EMPTY)), {"class-4": account(100, 10)}
+    accounts["class-3"] = accounts["class-4"]
+    note = arq.observe(seen(FULL, accounts=accounts))
+    assert note is not None
+
+    def switch(priority: int) -> float:
+        view = seen(
+            FULL,
+            {"class-4": 6, "class-3": 6},
+            accounts=accounts,
+            note=note,
+            positions=lambda queues, priority, rank, name: [
+                0 if priority > 0 or queue == "class-3" else 6 for queue in queues
+            ],
+        )
+        answer = arq.enqueue(asked(scores(60, 20), priority=priority), view)
+        assert answer.decision is not None
+        return answer.decision.numbers["switch_seconds"]
+
+    assert switch(1) > switch(0)
+
+
+def test_one_that_starts_on_several_servers_together_waits_for_as_many_ends() -> None:
+    arq, accounts = Arq(), {"class-4": account(100, 10)}
+    note = arq.observe(seen(FULL, accounts=accounts))
+    assert note is not None
+    able = Capabilities(max_servers_per_workload=8)
+    gang, freely = Scale(max_servers=3, gang=True), Scale(max_servers=3)
+
+    def told(view: View, scale: Scale) -> float:
+        view = replace(view, capabilities=able)
+        question = asked(scores(60, 20), scale=scale)
+        return over_slack(arq, question, seen(view, accounts=accounts, note=note))
+
+    assert told(FULL, gang) > told(FULL, freely) + 0.1
+    assert told(FULL, freely) == told(FULL, Scale())
+    assert told(cluster(None, None), gang) > 0 == told(cluster(None, None), freely)
+    assert told(cluster(None, None, None), gang) == 0
+    # All of them are of its class or a higher one.
+    servers = cluster(None, scores(10, 90), None)
+    (good,) = arq.servers(asked(scores(60, 40), scale=gang), "class-5", seen(servers))
+    assert good.tolist() == [True, False, True]
 
 
 def test_what_has_a_place_now_does_not_wait() -> None:
@@ -311,9 +522,16 @@ def test_with_one_queue_nothing_is_waited_for_but_room() -> None:
     assert arq.enqueue(asked(scores(60, 20)), seen(EMPTY)).queue == ANY
 
 
-@pytest.mark.parametrize("spec", ["arq[queues=0]", "arq[queues=101]", "arq[ranges=round]"])
-def test_settings_out_of_range_are_refused(spec: str) -> None:
-    with pytest.raises(InvalidInput):
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("arq[queues=0]", r"^arq\[queues=0\]: give a number from 1 to 100, e\.g\. 10"),
+        ("arq[queues=101]", r"^arq\[queues=101\]: give a number"),
+        ("arq[ranges=round]", "is not one of equal, quantile"),
+    ],
+)
+def test_settings_out_of_range_are_refused(spec: str, says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
         make_policy("paragon", admission=spec)
 
 

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.support.api import Api, manifest
+from tests.support.cluster import LABELLED
 from wharfinger.model.workload import (
     After,
     ArrayMember,
@@ -20,7 +21,9 @@ from wharfinger.model.workload import (
     Workload,
     WorkloadType,
 )
+from wharfinger.policies.registry import make_policy
 from wharfinger.service.models import timestamp
+from wharfinger.testing.memory import MemoryCluster
 
 SMALL_JOB = Workload(
     "small", WorkloadType.BATCH, Run(("forever",)), reservation=Reservation(500, 2**20)
@@ -596,3 +599,27 @@ def test_whoever_waits_for_news_gets_it_at_once(api: Api):
 
     events = api.run(story())
     assert (events[0]["kind"], events[0]["name"]) == ("WorkloadSubmitted", "a")
+
+
+def test_a_wait_that_its_profile_takes_is_warned_of(tmp_path: Path):
+    policy = make_policy("paragon", admission="arq", estimation=LABELLED)
+    api = Api(tmp_path, MemoryCluster(profiles=True), policy)
+    try:
+        short = manifest(
+            "short",
+            target={"rate": "5/s"},
+            waiting={"within": "2s"},
+            measure={"progress": {"regex": "(.)"}},
+        )
+        short["metadata"]["labels"] = {"profile": "yes"}
+        answer = api.submit(short)
+        assert answer.status_code == 201, answer.text
+        (warning,) = answer.json()[0]["warnings"]
+        assert warning.startswith("its manifest lets it wait for 2s, and its profile takes 9s: ")
+        explained = api.get("/v1/workloads/short/explain")
+        assert warning in [decision["message"] for decision in explained["decisions"]]
+        long = {**short, "metadata": {**short["metadata"], "name": "long"}}
+        long["spec"] = {**short["spec"], "waiting": {"within": "5m"}}
+        assert [each["warnings"] for each in api.submit(long).json()] == [[]]
+    finally:
+        api.close()

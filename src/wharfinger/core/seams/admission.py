@@ -1,6 +1,6 @@
 """The seam of admission: what is admitted, where it waits, and what is served next."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,11 +10,16 @@ from numpy.typing import NDArray
 from wharfinger.core.seams.part import PolicyPart
 from wharfinger.core.seams.verdicts import AdmissionVerdict, ReviewVerdict
 from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.profile import Measurements
 from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.model.view import Request, View
 
 Servers = NDArray[np.bool_]
 """(S,) whether each server may be taken."""
+
+
+Positions = Callable[[Sequence[str], int, float, str], list[int]]
+"""Of queues, a priority, a rank and a name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,12 @@ class AdmissionView:
         now: Seconds since the epoch.
         note: Its newest note; empty = none.
         accounts: What has gone through each queue that was used, by its name; not to be changed.
+        positions: How many of those that wait in each of some queues are served before one of this
+            priority, rank and name; one that does not wait yet comes last of its rank. ``None`` =
+            all.
+        known: What is measured of its program, in a former run or another workload.
+        profile_seconds: Of the profile that is due; 0 = none, or there is no room for it yet. The
+            planner is asked, so not on every decision.
     """
 
     cluster: View
@@ -33,6 +44,15 @@ class AdmissionView:
     now: float = 0.0
     note: str = ""
     accounts: Mapping[str, QueueAccount] = field(default_factory=dict)
+    positions: Positions | None = field(default=None, compare=False)
+    known: Callable[[Request], Measurements | None] = field(default=lambda _: None, compare=False)
+    profile_seconds: Callable[[Request], float] = field(default=lambda _: 0.0, compare=False)
+
+    def before(self, queues: Sequence[str], priority: int, rank: float, name: str) -> list[int]:
+        """How many of each of these queues are served before such a workload."""
+        if self.positions is None:
+            return [self.waiting.get(queue, 0) for queue in queues]
+        return self.positions(queues, priority, rank, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +60,8 @@ class QueueReport:
     """What is expected of a queue.
 
     Attributes:
-        servers: That those of this queue may take at first; ``free`` of these have CPU left.
+        servers: That those of this queue may take at first; ``free`` of these have room for what a
+            resident holds in the mean, and would be taken.
         wait_seconds: Until the next that comes should be served: the median; ``wait_low`` and
             ``wait_high`` bound it with 80% probability; ``None`` = unknown, or longer than is kept.
         over_slack: Probability that the next that comes waits beyond its slack, if it has the usual

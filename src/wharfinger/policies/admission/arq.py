@@ -7,27 +7,27 @@ diverted to lower classes, and at its end it may take any server.
 
 import json
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
+from itertools import repeat
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.classification.worth import TYPICAL_SECONDS, expected_seconds
+from wharfinger.classification.worth import SETUP_SECONDS, TYPICAL_SECONDS, expected_seconds
 from wharfinger.core.seams.admission import AdmissionView, QueueReport, Servers
 from wharfinger.core.seams.contention import Array
 from wharfinger.core.seams.verdicts import Admit, Divert
 from wharfinger.errors import InvalidInput
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
-from wharfinger.model.queue_accounts import DEMAND
-from wharfinger.model.units import format_duration
+from wharfinger.model.queue_accounts import DEMAND, QueueAccount
 from wharfinger.model.view import Request, View
-from wharfinger.model.workload import WorkloadType
+from wharfinger.model.workload import Run, Workload, WorkloadType
 from wharfinger.native import OrderedRows, Releases, switch_after
 from wharfinger.policies.admission.busy_periods import (
     FEW,
@@ -45,15 +45,25 @@ from wharfinger.policies.admission.quality import (
     has_scores,
     qualities,
 )
+from wharfinger.policies.admission.slack import (
+    LEAST_WAIT,
+    WaitingSlack,
+    formatted,
+    waiting_slack,
+)
 from wharfinger.policies.admission.stability import load_factors
 from wharfinger.policies.admission.switching import Objective
-from wharfinger.policies.admission.waits import TakenServers, room, served, tiers_by_quality
+from wharfinger.policies.admission.waits import (
+    TakenServers,
+    room,
+    served,
+    tiers_by_quality,
+    with_room,
+)
 
 ANY = "any"
 """The queue of those that may take any server: they have no slack to wait, or none left."""
 MOST_QUEUES = 100
-_duration = lru_cache(maxsize=4096)(format_duration)
-"""Of tenths of a second, of which there are few."""
 GRID = 72
 """Times for which a queue's report looks at the wait."""
 AGES = 16
@@ -61,13 +71,15 @@ AGES = 16
 GROWTH = 1.25
 """A distribution is fitted again when there were so many times as many busy periods, ..."""
 LEAST_NEW = 20
-"""... and no fewer than so many more."""
-LEAST_WAIT = 1e-3
-"""Seconds; a shorter wait is none."""
+"""... and no fewer than so many more, ..."""
+REPLACED = 0.5
+"""... or so many of those that are kept have been replaced."""
 USUAL_TOLERANCE = 0.05
 """Of the workload for which a queue's report tells how likely it waits too long."""
 NEXT = np.array([0.1, 0.5, 0.9])
 """Probabilities for which the wait of the next is told."""
+_NEXT_REQUEST = Request(Workload("", WorkloadType.BATCH, Run(())))
+"""The next that comes, of the usual priority, after all that are there."""
 
 
 class Higher(StrEnum):
@@ -113,37 +125,6 @@ class ArqSettings(FifoSettings):
     higher: Higher = Higher.ALWAYS
 
 
-class WaitingSlack(NamedTuple):
-    """How long a workload may wait.
-
-    Attributes:
-        left_seconds: From now on; 0 = not at all, or nothing says how long.
-        expected_seconds: That it runs; ``None`` = unknown.
-        bound: What bounds it; with ``limit_seconds`` a subject, else a clause.
-        limit_seconds: That it may wait in all; ``None`` = nothing says how long.
-        waited_seconds: Of these, so far.
-        tolerance: Of its target, where that is what bounds it.
-    """
-
-    left_seconds: float
-    expected_seconds: float | None
-    bound: str
-    limit_seconds: float | None = None
-    waited_seconds: float = 0.0
-    tolerance: float | None = None
-
-    def why(self) -> str:
-        """What bounds it, as a clause."""
-        if self.limit_seconds is None:
-            return self.bound
-        share = "" if self.tolerance is None else f" of {self.tolerance:.0%}"
-        limit = _duration(round(self.limit_seconds, 1))
-        why = f"{self.bound}{share} lets it wait for {limit}"
-        if self.left_seconds > LEAST_WAIT:
-            return why
-        return f"{why}, and it has waited for {_duration(round(self.waited_seconds, 1))}"
-
-
 class Arq(Fifo):
     """Queues by resource quality, each with its pool of servers."""
 
@@ -153,7 +134,8 @@ class Arq(Fifo):
         self.settings: ArqSettings = settings or ArqSettings()
         count = self.settings.queues
         if not 1 <= count <= MOST_QUEUES:
-            raise InvalidInput(f"queues: {count} is not from 1 to {MOST_QUEUES}")
+            mend = f"give a number from 1 to {MOST_QUEUES}, e.g. {ArqSettings().queues}"
+            raise InvalidInput(f"arq[queues={count}]: {mend}; 1 = one queue")
         self._classes = tuple(f"class-{at}" for at in range(1, count + 1)) if count > 1 else ()
         self._equal: list[float] = edges(count, Ranges.EQUAL, np.zeros(0)).tolist()
         self._ordered = OrderedRows()
@@ -162,6 +144,10 @@ class Arq(Fifo):
         self._takes_better = self.settings.objective is Objective.MAX
         self._takes_higher = self.settings.higher is Higher.ALWAYS
         self._ahead = tuple(self.queues[: count - at] for at in range(count))
+        # The lowest stands for one below it, to which nothing turns.
+        self._with_lower = tuple(
+            zip(self._classes, self._classes[:1] + self._classes, strict=False)
+        )
 
     # --- entry ------------------------------------------------------------------------------
 
@@ -169,13 +155,42 @@ class Arq(Fifo):
         """As many as ``fifo``; the shortest are profiled first, where they are served first.
 
         One that comes later goes ahead if it is shorter by more than that: none is passed for ever.
+        What can't be kept is told.
         """
         verdict = super().admit(request, view)
-        if isinstance(verdict, Refuse) or self.settings.order is ServiceOrder.ARRIVAL:
+        if isinstance(verdict, Refuse):
+            return verdict
+        reason, why = self._not_kept(request, view) if self._classes else (ReasonCode.OK, "")
+        if why and verdict.decision is not None:
+            message = f"{why}; {verdict.decision.message}"
+            verdict = replace(
+                verdict, decision=replace(verdict.decision, reason=reason, message=message)
+            )
+        if self.settings.order is ServiceOrder.ARRIVAL:
             return verdict
         # As stated: what others take changes as they end, and would reorder those that say nothing.
-        expected = expected_seconds(request.workload, request.measurements)
+        expected = expected_seconds(request.workload, None)
         return replace(verdict, rank=view.now + (TYPICAL_SECONDS if expected is None else expected))
+
+    def _not_kept(self, request: Request, view: AdmissionView) -> tuple[ReasonCode, str]:
+        """What of its target, or of how it may wait, is known at once not to be kept."""
+        workload = request.workload
+        states_wait = workload.waiting_seconds is not None
+        has_end = workload.type is not WorkloadType.LATENCY_CRITICAL and workload.target is not None
+        if workload.best_effort or not (states_wait or has_end) or not has_scores(view.cluster):
+            return ReasonCode.OK, ""
+        slack = self._slack(replace(request, measurements=view.known(request)), view)
+        if slack.is_lost:
+            return ReasonCode.WILL_MISS, f"its target can't be kept: {slack.why()}"
+        limit, most = slack.limit_seconds, SETUP_SECONDS + workload.profile.seconds
+        # One that may not wait at all asks for nothing that a profile could take from it.
+        if not limit or limit >= most or not (profile := view.profile_seconds(request)):
+            return ReasonCode.OK, ""
+        profile += SETUP_SECONDS
+        if limit >= profile:
+            return ReasonCode.OK, ""
+        told = f"{slack.why()}, and its profile takes {formatted(round(profile, 1))}"
+        return ReasonCode.NO_SLACK, f"{told}: then it takes any server, without waiting for quality"
 
     def enqueue(self, request: Request, view: AdmissionView) -> Admit:
         """Its class, or the queue of those that may take any server."""
@@ -186,14 +201,16 @@ class Arq(Fifo):
         classification = request.classification
         if between is None or classification is None or slack.left_seconds <= LEAST_WAIT:
             why = slack.why() if between is not None and classification is not None else "no scores"
+            why = f"its target can't be kept: {why}" if slack.is_lost else why
             message = f"it may take any server at once: {why}"
             return Admit(self._decision(message, {"slack_seconds": slack.left_seconds}), ANY)
         needs = demand(classification, self.settings.quality)
         at = bisect_right(between, needs)
-        queue = self._classes[at]
+        queue, rank = self._classes[at], self._rank(slack)
         message = f"class {at + 1} of {len(self._classes)}: it needs {needs:.0%} of a server"
-        told, review_at = self._waiting(request, at, slack, view, message, {DEMAND: needs})
-        return Admit(told, queue, review_at, self._rank(slack))
+        place = self._place_in(at, request, rank, view)
+        told, review_at = self._waiting(request, place, slack, view, message, {DEMAND: needs})
+        return Admit(told, queue, review_at, rank)
 
     def review(self, request: Request, queue: str, view: AdmissionView) -> Divert | None:
         """To the class below at its time; at the end of its slack it may take any server."""
@@ -204,54 +221,69 @@ class Arq(Fifo):
         if at == 0 or slack.left_seconds <= LEAST_WAIT:
             message = f"it may take any server now: {slack.why()}"
             return Divert(ANY, self._decision(message, {"slack_seconds": slack.left_seconds}))
-        below, name = at - 1, self._classes[at - 1]
+        name, rank = self._classes[at - 1], self._rank(slack)
         message = f"no server of {queue} has come free in time: from now on it waits in {name}"
-        told, review_at = self._waiting(request, below, slack, view, message, {})
-        return Divert(name, told, review_at, self._rank(slack))
+        # It is one of those that wait in the queue that it leaves.
+        place = self._place_in(at - 1, request, rank, view, leaves=1)
+        told, review_at = self._waiting(request, place, slack, view, message, {})
+        return Divert(name, told, review_at, rank)
 
     def _rank(self, slack: WaitingSlack) -> float:
         if self.settings.order is ServiceOrder.ARRIVAL or slack.expected_seconds is None:
             return 0.0
         return slack.expected_seconds
 
+    def _place_in(
+        self, at: int, request: Request, rank: float, view: AdmissionView, leaves: int = 0
+    ) -> "_Place":
+        """Where in its class one comes; ``leaves`` = 1 where it waits in one served before that."""
+        workload, waiting = request.workload, view.waiting
+        served_before, names = view.positions or view.before, self._with_lower[at]
+        before, lower = served_before(names, workload.priority, rank, workload.name)
+        ahead = sum(map(waiting.get, self._ahead[at], repeat(0))) - leaves
+        servers = _servers_of(workload, view.cluster) if workload.scale.gang else 1
+        return _Place(at, before, max(0, ahead), lower, servers)
+
     def _waiting(
         self,
         request: Request,
-        at: int,
+        place: "_Place",
         slack: WaitingSlack,
         view: AdmissionView,
         why: str,
         numbers: dict[str, float],
     ) -> tuple[Decision, float]:
         """What is told one that waits in a class, and when it is reviewed."""
-        left, before = slack.left_seconds, view.waiting.get(self._classes[at], 0)
+        at, left, before = place.at, slack.left_seconds, place.before
         ends = self._all_ends(view)
-        after = self._switch_after(at, slack, ends, view)
+        after = self._switch_after(place, slack, ends, view)
         numbers["slack_seconds"], numbers["waiting_before"] = left, float(before)
         numbers["switch_seconds"] = after
         where = self._classes[at - 1] if at > 0 and after < left else "any server"
         need, told = request.reserved(view.cluster.capabilities), ""
-        in_time = self._served(at, need, ends, [left], after, view)
+        in_time = self._served(place, need, ends, [left], after, view)
         if in_time is not None:
             over = numbers["wait_over_slack_probability"] = 1 - in_time[0]
             told = f"; it should be placed by then with {1 - over:.0%}"
         message = (
             f"{why}; {before} wait before it, {slack.why()}{told}; "
-            f"after {_duration(round(after, 1))} it turns to {where}"
+            f"after {formatted(round(after, 1))} it turns to {where}"
         )
         return self._decision(message, numbers), view.now + after
 
     def _switch_after(
-        self, at: int, slack: WaitingSlack, ends: Releases | None, view: AdmissionView
+        self, place: "_Place", slack: WaitingSlack, ends: Releases | None, view: AdmissionView
     ) -> float:
         """Seconds after which it turns to the class below, at the end of its slack to any."""
-        left, count = slack.left_seconds, len(self._classes)
+        at, left, count = place.at, slack.left_seconds, len(self._classes)
         if at == 0:
             return left
-        own, below, position = ends, ends, self._position(at, view)
-        lower = view.waiting.get(self._classes[at - 1], 0) + 1
+        own, below, position = ends, ends, place.before + place.servers
+        lower = place.lower + place.servers
         if self._takes_higher:
-            lower += position - 1
+            # In the class below all of its own class are served before it.
+            position += place.ahead
+            lower += place.ahead + view.waiting.get(self._classes[at], 0)
         else:
             own, below = (self._ends_of(self._classes[each], view) for each in (at, at - 1))
         budget = left + (slack.expected_seconds or left)
@@ -264,30 +296,10 @@ class Arq(Fifo):
     # --- slack ------------------------------------------------------------------------------
 
     def _slack(self, request: Request, view: AdmissionView) -> WaitingSlack:
-        """What is left of tolerance · CT after waiting and profiling (equation 2's constraint)."""
-        workload, waited = request.workload, max(0.0, request.waited_seconds)
-        tolerance: float | None
-        expected = self._expected(request, view)
-        if workload.waiting_seconds is not None:
-            limit, bound, tolerance = workload.waiting_seconds, "its manifest", None
-        elif workload.type is WorkloadType.LATENCY_CRITICAL or workload.target is None:
-            return WaitingSlack(0.0, expected, "nothing says how long it may wait")
-        elif expected is None:
-            return WaitingSlack(0.0, None, "it is not known how long it takes")
-        else:
-            tolerance, deadline = workload.tolerance, workload.target.completion_seconds
-            limit, bound = tolerance * expected, "its tolerance"
-            if deadline is not None and deadline - expected > limit:
-                limit, bound, tolerance = deadline - expected, "its deadline", None
-        return WaitingSlack(max(0.0, limit - waited), expected, bound, limit, waited, tolerance)
-
-    def _expected(self, request: Request, view: AdmissionView) -> float | None:
-        """How long it should run; of one of which nothing is known, as long as others do."""
-        stated = expected_seconds(request.workload, request.measurements)
-        if stated is not None:
-            return stated
+        """How long it may wait; one of which nothing is known runs as long as others."""
         every = _noted(view.note).fits.get("")
-        return None if every is None else every.median()
+        others = None if every is None else every.median
+        return waiting_slack(request, view.cluster.platforms, others)
 
     # --- pools ------------------------------------------------------------------------------
 
@@ -358,19 +370,9 @@ class Arq(Fifo):
         began = [account.began for account in view.accounts.values() if account.began]
         return _ends(_noted(view.note).fits.get(""), began, view.now)
 
-    def _position(self, at: int, view: AdmissionView) -> int:
-        """Of the next one of a class.
-
-        Where it may take servers of higher classes, too, those count who are served before it.
-        """
-        position = view.waiting.get(self._classes[at], 0) + 1
-        if self._takes_higher:
-            position += sum([view.waiting.get(queue, 0) for queue in self._ahead[at]])
-        return position
-
     def _served(
         self,
-        at: int,
+        place: "_Place",
         need: Allocation,
         ends: Releases | None,
         times: list[float],
@@ -382,27 +384,27 @@ class Arq(Fifo):
         It turns to the class below ``turns_after`` so many seconds: from then on the ends there
         count, and the servers that have room there now.
         """
-        cluster, of_servers = view.cluster, qualities(view.cluster, self.settings.quality)
+        at, cluster = place.at, view.cluster
+        of_servers = qualities(cluster, self.settings.quality)
         if ends is None or of_servers is None:
             return None
         begin = self._pools_begin(of_servers, cluster)
         own = self._taken_from(at, begin, view)
         turned = self._taken_from(at - 1, begin, view) if at > 0 else own
         has_place, turns_to_place, share, share_turned = room(
-            cluster, of_servers, need, own, turned
+            cluster, of_servers, need, own, turned, place.servers
         )
         if has_place:
             return [1.0] * len(times)
-        before = self._position(at, view) - 1
-        if not self._takes_higher:
-            before += view.waiting.get(ANY, 0)
+        before = place.before
+        before += place.ahead if self._takes_higher else view.waiting.get(ANY, 0)
         (at_turn,) = ends.expected([turns_after])
         in_time = []
         for time, end in zip(times, ends.expected(times), strict=True):
             before_turn = min(end, at_turn)
             useful = before_turn * share + (end - before_turn) * share_turned
             placed = turns_to_place and time > turns_after
-            in_time.append(1.0 if placed else served(useful, before))
+            in_time.append(1.0 if placed else served(useful, before, place.servers))
         return in_time
 
     def _taken_from(self, at: int, begin: Sequence[float], view: AdmissionView) -> TakenServers:
@@ -427,7 +429,8 @@ class Arq(Fifo):
             return QueueReport()
         cluster, fits = view.cluster, _noted(view.note).fits
         mine = (pools == at) & (cluster.accepting > 0)
-        free = int((mine & (cluster.cpu_allocated < cluster.cpu_capacity)).sum())
+        usual = _usual(cluster)
+        free = int((mine & with_room(cluster, usual)).sum())
         holds = {
             name: max(1, int((pools == row).sum()), len(view.accounts[name].began))
             for name, row in self._at.items()
@@ -441,7 +444,9 @@ class Arq(Fifo):
             return report
         times: list[float] = np.linspace(0.0, 2 * busy.median(), GRID).tolist()
         ends = self._all_ends(view)
-        in_time = self._served(at, _usual(cluster), ends, times, times[-1], view)
+        rank = busy.median() if self.settings.order is ServiceOrder.SHORTEST else 0.0
+        place = self._place_in(at, _NEXT_REQUEST, rank, view)
+        in_time = self._served(place, usual, ends, times, times[-1], view)
         if in_time is None:
             return report
         reached = [
@@ -466,10 +471,10 @@ class Arq(Fifo):
         due = {
             queue: account
             for queue, account in view.accounts.items()
-            if queue in self._at and _is_due(account.ended, fits.get(queue))
+            if queue in self._at and _is_due([account], fits.get(queue))
         }
         ended = sum(account.ended for account in view.accounts.values())
-        every = _is_due(ended, fits.get(""))
+        every = _is_due(view.accounts.values(), fits.get(""))
         if not due and not every:
             return None
         made: dict[str, BusyPeriods] = dict(fits)
@@ -502,10 +507,37 @@ def _of(fits: dict[str, BusyPeriods], queue: str) -> BusyPeriods | None:
     return fits.get(queue) or fits.get("")
 
 
-def _is_due(ended: int, fit: BusyPeriods | None) -> bool:
+def _is_due(accounts: Iterable[QueueAccount], fit: BusyPeriods | None) -> bool:
+    """Whether enough has ended since: a quarter more, or half of what is kept is new."""
+    ended = kept = 0
+    for account in accounts:
+        ended, kept = ended + account.ended, kept + len(account.busy_seconds)
     if fit is None:
         return ended >= FEW
-    return ended >= max(GROWTH * fit.samples, fit.samples + LEAST_NEW)
+    more = min((GROWTH - 1) * fit.samples, REPLACED * kept)
+    return ended >= fit.samples + max(more, LEAST_NEW)
+
+
+class _Place(NamedTuple):
+    """Where one that waits in a class comes.
+
+    Attributes:
+        at: The class.
+        before: How many of that class are served before it; ``ahead`` = in the queues before that;
+            ``lower`` = of the class below, once it is there.
+        servers: So many ends give it a place.
+    """
+
+    at: int
+    before: int
+    ahead: int
+    lower: int
+    servers: int
+
+
+def _servers_of(workload: Workload, cluster: View) -> int:
+    """How many servers a gang may need together; what is none begins with one."""
+    return max(1, min(workload.scale.max_servers, cluster.capabilities.max_servers_per_workload))
 
 
 def _usual(cluster: View) -> Allocation:

@@ -7,6 +7,8 @@ what is free then suffices and its quality is high enough then.
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from wharfinger.core.seams.admission import Servers
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import Array
@@ -28,9 +30,14 @@ TakenServers = tuple[float, float]
 
 
 def room(
-    cluster: View, quality: Array, need: Allocation, own: TakenServers, turned: TakenServers
+    cluster: View,
+    quality: Array,
+    need: Allocation,
+    own: TakenServers,
+    turned: TakenServers,
+    servers: int = 1,
 ) -> tuple[bool, bool, float, float]:
-    """Whether it has a place now, and of all ends the share that should give it one.
+    """Whether it has a place on so many servers now, and of all ends the share that gives it one.
 
     Both ways: on servers that it may take from its queue, and on those of the queue to which it
     turns. What ends is taken to hold as much as the mean of its server, and what a server lacks in
@@ -49,6 +56,7 @@ def room(
         need.memory_bytes,
         *own,
         *turned,
+        servers,
     )
 
 
@@ -70,8 +78,16 @@ def tiers_by_quality(
     )
 
 
-def served(ends: float, before: float) -> float:
-    """Probability that it is served, while so many wait before it.
+def with_room(cluster: View, need: Allocation) -> Servers:
+    """(S,) servers with room now: they accept work, and nothing there runs off its prediction."""
+    cpu = cluster.cpu_capacity - cluster.cpu_allocated >= max(1, need.cpu_millicpus)
+    memory = cluster.memory_capacity - cluster.memory_allocated >= need.memory_bytes
+    open_now = (cluster.accepting > 0) & (cluster.unsettled == 0)
+    return np.asarray(cpu & memory & open_now, dtype=np.bool_)
+
+
+def served(ends: float, before: float, servers: int = 1) -> float:
+    """Probability that it is served on so many servers, while so many wait before it.
 
     ``ends`` are the expected ones that should give it a place. Their rate is uncertain, so that
     their number is negative binomial: none comes with (1 + Λ / SHAPE) to the power -SHAPE.
@@ -80,4 +96,4 @@ def served(ends: float, before: float) -> float:
     [0.0, 0.75, 0.889]
     """
     one = 1 - (1 + GIVES * ends / SHAPE) ** -SHAPE
-    return float(one ** (1 + TAKEN * before))
+    return float(one ** (servers + TAKEN * before))

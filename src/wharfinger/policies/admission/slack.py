@@ -1,0 +1,138 @@
+"""How long a workload may wait: the constraint of equation 2 (ARQ 3.2 and 3.3).
+
+A wait counts from the submission, so that profiling (P) is part of it. What bounds it is what the
+workload states, in this order: ``waiting.within`` of its manifest; a deadline, less the time that
+it should take; a target rate, which is the work over the whole time since the submission; else its
+tolerance of the time that it should take (CT).
+"""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from wharfinger.model.performance import Quantity
+from wharfinger.model.profile import Classification, Measurements
+from wharfinger.model.units import format_duration
+from wharfinger.model.view import Request
+from wharfinger.model.workload import WorkloadType
+
+LEAST_WAIT = 1e-3
+"""Seconds; a shorter wait is none."""
+LEAST_RATE = 0.01
+"""Share of a target rate that counts, however much is tolerated."""
+KEPT = 4096
+"""So many workloads' best rates are kept: their slack is asked for again and again."""
+formatted = lru_cache(maxsize=4096)(format_duration)
+"""Of tenths of a second, of which there are few."""
+
+
+class WaitingSlack(NamedTuple):
+    """How long a workload may wait.
+
+    Attributes:
+        left_seconds: From now on; 0 = not at all, or nothing says how long.
+        expected_seconds: That it runs; ``None`` = unknown.
+        bound: What bounds it; with ``limit_seconds`` a subject, else a clause.
+        limit_seconds: That it may wait in all; negative = even without a wait it takes so much
+            longer than its target allows. ``None`` = nothing says how long.
+        waited_seconds: Of these, so far.
+        tolerance: Of its target, where that is what bounds it.
+    """
+
+    left_seconds: float
+    expected_seconds: float | None
+    bound: str
+    limit_seconds: float | None = None
+    waited_seconds: float = 0.0
+    tolerance: float | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        """It should take longer than its target allows."""
+        return self.limit_seconds is not None and self.limit_seconds < 0
+
+    def why(self) -> str:
+        """What bounds it, as a clause."""
+        if self.limit_seconds is None:
+            return self.bound
+        if self.is_lost:
+            taken = self.expected_seconds or 0.0
+            allowed = formatted(round(max(0.0, taken + self.limit_seconds), 1))
+            return f"it should take {formatted(round(taken, 1))}, and {self.bound} allows {allowed}"
+        share = "" if self.tolerance is None else f" of {self.tolerance:.0%}"
+        why = f"{self.bound}{share} lets it wait for {formatted(round(self.limit_seconds, 1))}"
+        if self.left_seconds > LEAST_WAIT:
+            return why
+        return f"{why}, and it has waited for {formatted(round(self.waited_seconds, 1))}"
+
+
+def waiting_slack(
+    request: Request, platforms: Sequence[str], others: Callable[[], float] | None = None
+) -> WaitingSlack:
+    """What is left of it.
+
+    ``platforms`` are those of the cluster; ``others`` says how long others run, which is taken
+    where nothing tells how long this one does.
+    """
+    workload, waited = request.workload, max(0.0, request.waited_seconds)
+    target, known = workload.target, request.measurements
+    work = workload.measure.progress_total or (known and known.total)
+    told = workload.expected_seconds
+    if told is None and work and known is not None:
+        rate = best_rate(known, request.classification, platforms)
+        told = work / rate if rate > 0 else None
+    tolerance: float | None = None
+    if workload.waiting_seconds is not None:
+        limit, bound = workload.waiting_seconds, "its manifest"
+        expected = others() if told is None and others is not None else told
+    elif workload.type is WorkloadType.LATENCY_CRITICAL or target is None:
+        return WaitingSlack(0.0, told, "nothing says how long it may wait")
+    elif told is not None and target.completion_seconds is not None:
+        limit, bound, expected = target.completion_seconds - told, "its deadline", told
+    elif told is not None and work and target.rate_per_second:
+        # work / (wait + time) >= (1 - tolerance) rate
+        needed = max(1 - workload.tolerance, LEAST_RATE) * target.rate_per_second
+        limit, bound, expected = work / needed - told, "its target rate", told
+    else:
+        expected = target.completion_seconds if told is None else told
+        expected = others() if expected is None and others is not None else expected
+        if expected is None:
+            return WaitingSlack(0.0, None, "it is not known how long it takes")
+        tolerance = workload.tolerance
+        limit, bound = tolerance * expected, "its tolerance"
+    return WaitingSlack(max(0.0, limit - waited), expected, bound, limit, waited, tolerance)
+
+
+_best_rates: dict[tuple[int, int, int], tuple[Measurements, Classification | None, float]] = {}
+"""By the identity of both, which are kept so that no others have it, and how many platforms."""
+
+
+def best_rate(
+    known: Measurements, classification: Classification | None, platforms: Sequence[str]
+) -> float:
+    """Work per second where it runs best, measured or classified; 0 = unknown."""
+    key = id(known), id(classification), len(platforms)
+    kept = _best_rates.get(key)
+    if kept is None:
+        if len(_best_rates) >= KEPT:
+            _best_rates.pop(next(iter(_best_rates)))
+        best = _best_rate(known, classification, platforms)
+        kept = _best_rates[key] = known, classification, best
+    return kept[2]
+
+
+def _best_rate(
+    known: Measurements, classification: Classification | None, platforms: Sequence[str]
+) -> float:
+    rates = known.performance.get(Quantity.RATE)
+    if not rates:
+        return 0.0
+    best = max(entry.value for entry in rates.values())
+    curve = classification.curves.get(Quantity.RATE) if classification is not None else None
+    if classification is None or curve is None:
+        return best
+    there = classification.platforms
+    others = [there[name].mean for name in platforms if name in there]
+    if not others or classification.platform in platforms:
+        others.append(1.0)
+    return max(best, max(curve.at(cpu).mean for cpu in rates) * max(others))
