@@ -375,7 +375,9 @@ def test_as_printed_the_better_queue_is_waited_in() -> None:
 
 def test_what_is_diverted_adds_to_the_traffic_of_where_it_goes() -> None:
     routing = np.array([[0, 0.5, 0], [0, 0, 0.2], [0, 0, 0]])
-    assert traffic(np.array([1.0, 2.0, 0.0]), routing) == pytest.approx([1.0, 2.5, 0.5])
+    entered = traffic(np.array([1.0, 2.0, 0.0]), routing)
+    assert entered.sum(axis=1) == pytest.approx([1.0, 2.5, 0.5])
+    assert entered[2] == pytest.approx([0.1, 0.4, 0.0]), "of each queue's own arrivals"
 
 
 def test_a_queue_that_gets_more_than_its_servers_can_do_has_a_load_beyond_one() -> None:
@@ -384,6 +386,27 @@ def test_a_queue_that_gets_more_than_its_servers_can_do_has_a_load_beyond_one() 
     loads = load_factors(
         ("a", "b", "c"), {"a": diverting, "b": fed}, {"a": 20.0, "b": 20.0}, {"a": 1, "b": 3}, 20.0
     )
-    assert loads["a"] == pytest.approx(0.1 * 0.25 * 20)
-    assert loads["b"] == pytest.approx(0.1 * 1.75 * 20 / 3)
+    assert loads["a"].factor == pytest.approx(0.1 * 0.25 * 20)
+    assert loads["b"].factor == pytest.approx(0.1 * 1.75 * 20 / 3)
+    assert loads["b"].parts == pytest.approx({"a": 0.5, "b": 2 / 3, "c": 0})
+    assert "57% of that work was submitted to it: as work comes" in loads["b"].warning("b")
+    assert not loads["a"].warning("a")
     assert "c" not in loads
+
+
+def test_the_class_whose_work_overloads_all_servers_is_named() -> None:
+    arq, diverting = Arq(), account(100, 40)
+    diverting.diverted[ANY] = 80
+    accounts = {"class-4": diverting, ANY: account(100, 4)}
+    note = arq.observe(seen(EMPTY, accounts=accounts))
+    assert note is not None
+    reports = {
+        each: arq.report(each, seen(EMPTY, accounts=accounts, note=note)) for each in arq.queues
+    }
+    every = reports[ANY]
+    assert every.load == pytest.approx(sum(every.load_parts.values()))
+    assert every.load_parts[ANY] > every.load_parts["class-4"] > every.load_parts["class-3"] == 0
+    assert "queue any gets" in every.warning
+    # What it diverts loads others.
+    assert reports["class-4"].load < every.load_parts["class-4"]
+    assert reports["class-4"].quality == pytest.approx((0.3, 0.4))
