@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import partial
-from math import inf
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
@@ -633,18 +632,17 @@ class Core:
 
     def _profile_waiting(self, now: float) -> bool:
         """Profile those that wait for room, in order; whether one was queued without profiling."""
-        queued, refused, tries = False, inf, self.policy.admission.backfill
-        self._ahead.unprofiled = None
+        queued, tries = False, self.policy.admission.backfill
+        self._ahead.begin_profiling()
         for *_, name in list(self._cluster.unprofiled):
             record = self.state.workloads[name]
-            memory_bytes = record.workload.reservation.memory_bytes
-            if memory_bytes >= refused:
+            if self._ahead.was_less_refused(record.workload):
                 continue  # There is no room for it either.
             self._advance(now, record)
             queued = queued or record.phase is Phase.QUEUED
             if record.phase is Phase.ADMITTED and entry_of(record) in self._cluster.unprofiled:
-                # Others may go to more servers than one that requires labels.
-                refused, tries = inf if record.workload.requires else memory_bytes, tries - 1
+                self._ahead.refused_profiling(record.workload)
+                tries -= 1
                 if tries < 0 or self._ahead.unprofiled is None:
                     break
         return queued
