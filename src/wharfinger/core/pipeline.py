@@ -650,11 +650,13 @@ class Core:
     def _serve(self, now: float, queue: str, freed: tuple[str, ...] | None) -> None:
         """Try those of one queue in order; those that are placed or rejected leave it.
 
-        Behind the first that blocks, a few are tried that must not delay it: those that were tried
-        before only for the servers that were ``freed`` since.
+        Behind the first that blocks, of this queue or one served before it, a few are tried that
+        must not delay it: those that were tried before only for the servers ``freed`` since.
         """
         position, queues = 0, self._cluster.queues
         line, head, tries = queues.open(queue), None, self.policy.admission.backfill
+        if line and not self.state.workloads[line[0][3]].workload.best_effort:
+            head = queues.heads.first()
         while position < len(line):
             record = self.state.workloads[line[position][3]]
             before = len(line)
