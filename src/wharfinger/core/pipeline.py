@@ -301,8 +301,7 @@ class Core:
             self._take_reserved(now)
         self._eligibility.follow_up(now)
         want_due(cluster, now)
-        if cluster.reviews.heap:
-            self._review(now)
+        self._review(now)
         if cluster.undecided:
             for name in list(cluster.undecided):
                 self._advance(now, state.workloads[name])
@@ -495,7 +494,7 @@ class Core:
 
     def _review(self, now: float) -> None:
         """Those whose review is due."""
-        for record in due_reviews(self._cluster, now):
+        for record in due_reviews(self._cluster, now, self.policy.admission.queues):
             verdict = None
             if record.phase is Phase.QUEUED:
                 request, view = self._residents.request(record, now), self.admission_view(now)
