@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
 
@@ -42,6 +43,17 @@ class Backfilling:
             return None
         request = self._residents.request(record, now)
         return BlockedHead(request, refusal.cpu_needed, refusal.servers_needed)
+
+    def blocked_before(self, record: WorkloadRecord) -> BlockedHead | None:
+        """The first that is blocked in a queue that is served before this workload's.
+
+        Best-effort work uses what others leave, and waits for none of them.
+        """
+        if record.workload.best_effort:
+            return None
+        heads = self._cluster.queues.heads
+        earlier = takewhile(lambda queue: queue != record.queue, self._policy.admission.queues)
+        return next(filter(None, map(heads.of, earlier)), None)
 
     def expected(self, now: float, head: BlockedHead | None, decision: Decision) -> Decision:
         """The refusal of a head, with when and where it should start."""

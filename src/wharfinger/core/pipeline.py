@@ -244,7 +244,8 @@ class Core:
 
     def try_placing(self, now: float, record: WorkloadRecord) -> Decision:
         """The decision for a waiting workload if it were served now; nothing is logged."""
-        head = self._cluster.queues.heads.of(record.queue)
+        own_head = self._cluster.queues.heads.of(record.queue)
+        head = self._ahead.blocked_before(record) or own_head
         if head is not None and head.name != record.name:
             return self._place_ahead(now, record, head, in_full=True).decision
         verdict = self._place(now, record, in_full=True)
@@ -654,8 +655,8 @@ class Core:
         """
         position, queues = 0, self._cluster.queues
         line, head, tries = queues.open(queue), None, self.policy.admission.backfill
-        if line and not self.state.workloads[line[0][3]].workload.best_effort:
-            head = queues.heads.first()
+        if line:
+            head = self._ahead.blocked_before(self.state.workloads[line[0][3]])
         while position < len(line):
             record = self.state.workloads[line[position][3]]
             before = len(line)

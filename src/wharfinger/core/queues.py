@@ -66,12 +66,8 @@ class BlockedHeads:
         """The blocked head of a queue, ahead of which others may be placed; ``None`` = none."""
         return self._heads[queue][1] if queue in self._heads else None
 
-    def first(self) -> BlockedHead | None:
-        """That of the queue that is served first, ahead of which others may be placed."""
-        return next((head for head in self.all() if head is not None), None)
-
     def all(self) -> list[BlockedHead | None]:
-        """Those of all queues, in the order in which they are served."""
+        """Those of all queues."""
         return [head for _, head in self._heads.values()]
 
     def names(self) -> list[str]:

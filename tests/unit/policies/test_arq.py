@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.cluster import workload
+from tests.support.cluster import server, workload
+from tests.support.stories import waiting_for_quality
 from wharfinger.contention.combined import Combined
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.contention import Resident
 from wharfinger.core.seams.verdicts import Admit, Divert
@@ -315,6 +318,24 @@ def test_with_one_queue_nothing_is_waited_for_but_room() -> None:
 def test_settings_out_of_range_are_refused(spec: str) -> None:
     with pytest.raises(InvalidInput):
         make_policy("paragon", admission=spec)
+
+
+def test_servers_that_leave_while_a_class_waits_for_them_strand_nobody() -> None:
+    story, name = waiting_for_quality()
+    record, queued_at = story.record(name), story.now
+    story.tell(ev.ServerLeft("server0", "gone"))
+    story.tell(ev.WorkloadVanished(story.key("noisy"), "its server is gone"))
+    seen_queues = [record.queue]
+    while record.queue != ANY:
+        due = story.manager.wake_at(story.now)
+        assert due is not None
+        story.now = max(story.now, due)
+        story.tell(ev.TimePassed())
+        seen_queues.append(record.queue)
+    assert story.now - queued_at == pytest.approx(50.0, abs=1.0), "its slack after profiling"
+    assert len(set(seen_queues)) > 2, "from class to class, though their pools are empty"
+    story.tell(ev.ServerReported(server("server1", 1, 2048)))
+    assert record.phase is Phase.PLACED
 
 
 # --- equation 2 ------------------------------------------------------------------------------
