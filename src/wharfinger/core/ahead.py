@@ -21,6 +21,9 @@ from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.view import Request
 from wharfinger.model.workload import Workload
 
+PASSED_SECONDS = 600.0
+"""So long later queues may pass a blocked workload of which no user says how long it runs."""
+
 
 class Backfilling:
     """Verdicts on those behind a blocked head, and what is told of the head itself.
@@ -45,15 +48,17 @@ class Backfilling:
         return BlockedHead(request, refusal.cpu_needed, refusal.servers_needed)
 
     def blocked_before(self, record: WorkloadRecord) -> BlockedHead | None:
-        """The first that is blocked in a queue that is served before this workload's.
+        """The first that is blocked, for long, in a queue that is served before this workload's.
 
-        Best-effort work uses what others leave, and waits for none of them.
+        Later queues may pass it until it has waited for as long as it runs. Best-effort work uses
+        what others leave, and waits for none of them.
         """
         if record.workload.best_effort:
             return None
         heads = self._cluster.queues.heads
         earlier = takewhile(lambda queue: queue != record.queue, self._policy.admission.queues)
-        return next(filter(None, map(heads.of, earlier)), None)
+        blocked = filter(None, map(heads.of, earlier))
+        return next((head for head in blocked if _is_passed_for_long(head.request)), None)
 
     def expected(self, now: float, head: BlockedHead | None, decision: Decision) -> Decision:
         """The refusal of a head, with when and where it should start."""
@@ -147,6 +152,12 @@ class Backfilling:
     def _keep_room(self, now: float, head: BlockedHead) -> KeptRoom | None:
         view = self._residents.view(head.request.workload)
         return keep_room(head, view, self._cluster, now)
+
+
+def _is_passed_for_long(request: Request) -> bool:
+    workload = request.workload
+    stated = workload.expected_seconds or (workload.target and workload.target.completion_seconds)
+    return request.waited_seconds >= (stated or PASSED_SECONDS)
 
 
 def _delays(now: float, record: WorkloadRecord, verdict: Place, kept: KeptRoom) -> bool:

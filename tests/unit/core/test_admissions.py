@@ -133,7 +133,14 @@ def test_a_later_queue_does_not_delay_the_head_of_an_earlier_one(cluster: GatedC
     for name, seconds in (("first", 100.0), ("second", 50.0)):
         lasting = replace(workload(name, 1500), expected_seconds=seconds)
         cluster.tell(ev.WorkloadSubmitted(lasting))
-    submit(cluster, "head")
+    cluster.tell(
+        ev.WorkloadSubmitted(replace(workload("head", 2000), expected_seconds=20.0)),
+    )
+    cluster.now = 19.0
+    submit(cluster, "far-0", millicpus=400)
+    assert where(cluster, "far-0") == "b", "within what it runs it may be passed"
+    end(cluster, "far-0")
+    cluster.now = 20.0
     submit(cluster, "far-1", millicpus=500)
     told = cluster.record("far-1").decisions[-1].decision
     assert told.reason is ReasonCode.BEHIND_OTHERS
