@@ -18,12 +18,13 @@ from tests.support.stories import (
     classified,
     like,
     measured,
+    overloaded,
     rate,
     relieved,
     suspended,
     would_disturb,
 )
-from wharfinger.cli import describe, submit, top
+from wharfinger.cli import describe, get, submit, top
 from wharfinger.cli.explain import explanation_text
 from wharfinger.cli.get import MEASUREMENTS
 from wharfinger.cli.output import table
@@ -53,6 +54,10 @@ def _usage(*, wide: bool = False) -> str:
 def _servers() -> str:
     story, _ = would_disturb()
     return table(story.servers(), columns("servers", "wide"))
+
+
+def _queues() -> str:
+    return get.text(overloaded().queues(), "queues", "wide")
 
 
 def _workloads() -> str:
@@ -110,6 +115,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "top": _usage,
     "top-wide": lambda: _usage(wide=True),
     "get-servers-wide": _servers,
+    "get-queues-wide": _queues,
     "get-workloads-wide": _workloads,
     "get-events": _events,
     "describe-workload": _described,

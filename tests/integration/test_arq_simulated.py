@@ -8,8 +8,13 @@ import pytest
 
 from tests.support import first_and_long
 from wharfinger.core import events as ev
-from wharfinger.model.decisions import ReasonCode
+from wharfinger.core.ahead import PASSED_SECONDS
+from wharfinger.core.lifecycle import Phase
+from wharfinger.core.pipeline import Core, Step
+from wharfinger.core.state import WorkloadRecord
+from wharfinger.model.decisions import Place, ReasonCode
 from wharfinger.policies.admission.arq import ANY
+from wharfinger.simulator import run
 from wharfinger.simulator.results.recording import read_recording
 from wharfinger.simulator.run import RunSpec, prepare, replay_recording
 
@@ -22,6 +27,38 @@ ADMISSIONS = (
 )
 AT_ONCE = 1e-6
 """Seconds by which a review may be late."""
+
+
+class Watching(Core):
+    """A core that, after each step of a log, looks for who waits though it need not."""
+
+    def handle(self, now: float, event: ev.Report | ev.ClientRequest) -> Step:
+        step = super().handle(now, event)
+        for record in self.state.workloads.values() if self.state.synced else ():
+            if record.phase is Phase.QUEUED and record.queue == ANY:
+                self._check_queued(now, record)
+            elif record.phase is Phase.ADMITTED:
+                self._check_unprofiled(now, record)
+        return step
+
+    def _check_queued(self, now: float, record: WorkloadRecord) -> None:
+        """It may take any server: where one would take it, its room is kept for one before it."""
+        request = self._residents.request(record, now)
+        verdict = self.policy.placement.place(request, self._residents.view(record.workload))
+        if isinstance(verdict, Place):
+            assert record.deferral is ReasonCode.BEHIND_OTHERS, (now, record.name)
+            assert self._cluster.queues.heads.of(ANY) is not None
+
+    def _check_unprofiled(self, now: float, record: WorkloadRecord) -> None:
+        """Where there is room for its profiling runs, that is kept for one before it."""
+        assert self.policy.estimation is not None
+        request = self._residents.request(record, now)
+        view = self._residents.view(record.workload)
+        planned = self.policy.estimation.plan(request, view)
+        if planned is not None and planned.plan is not None:
+            planned = self._ahead.profiled(now, record, request, planned)
+            assert planned.plan is None, (now, record.name)
+            assert planned.decision.reason is ReasonCode.BEHIND_OTHERS
 
 
 def recorded(admission: str, file: Path) -> Any:
@@ -38,18 +75,21 @@ def recorded(admission: str, file: Path) -> Any:
 
 
 @pytest.mark.parametrize("admission", first_and_long(ADMISSIONS))
-def test_nobody_waits_in_a_class_beyond_its_slack_and_nobody_is_lost(
+def test_nobody_waits_in_a_class_beyond_its_slack_nor_is_passed_then(
     admission: str, tmp_path: Path
 ) -> None:
     outcome = recorded(admission, tmp_path / "run.jsonl")
     assert Counter(fate.end for fate in outcome.fates)["unfinished"] == 0
     ends: dict[str, float] = {}  # by workload in a class: the end of its slack
     waits: dict[str, str] = {}
+    came: dict[str, float] = {}
     seen: Counter[str] = Counter()
     for entry in read_recording(tmp_path / "run.jsonl")[1]:
         for name, end in ends.items():
             assert entry.time <= end + AT_ONCE, f"{name} waits beyond its slack"
         match entry.event:
+            case ev.WorkloadSubmitted(submitted):
+                came[submitted.name] = entry.time
             case ev.WorkloadQueued(name, queue, decision) | ev.WorkloadDiverted(
                 name, queue, decision
             ):
@@ -63,7 +103,11 @@ def test_nobody_waits_in_a_class_beyond_its_slack_and_nobody_is_lost(
             case ev.WorkloadDeferred(name, decision) if waits.get(name) == ANY:
                 # It may take any server, so that it waits for room alone.
                 assert decision.reason is not ReasonCode.WAITS_FOR_QUALITY
-            case ev.WorkloadPlaced(name):
+            case ev.WorkloadPlaced(name, _, _, decision):
+                long = [n for n in waits if came[n] + PASSED_SECONDS <= entry.time]
+                before = [n for n in long if waits[n] == ANY and came[n] < came[name]]
+                # Those that may take any server are not passed for ever by what delays them.
+                assert not before or "does not delay" in decision.message, before
                 waits.pop(name, None)
                 ends.pop(name, None)
     assert seen["WorkloadQueued"] == 60
@@ -71,14 +115,19 @@ def test_nobody_waits_in_a_class_beyond_its_slack_and_nobody_is_lost(
 
 
 @pytest.mark.parametrize("admission", first_and_long(ADMISSIONS))
-def test_a_run_is_decided_again_as_it_was(admission: str, tmp_path: Path) -> None:
+def test_a_run_is_decided_again_and_nobody_waits_while_a_server_would_take_it(
+    admission: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorded(admission, tmp_path / "run.jsonl")
+    monkeypatch.setattr(run, "Core", Watching)
     again = replay_recording(tmp_path / "run.jsonl")
     assert again.difference is None
     assert again.workloads == 60
 
 
-def test_some_wait_for_servers_of_their_class_and_are_diverted(tmp_path: Path) -> None:
+def test_some_wait_for_servers_of_their_class_and_are_diverted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log, admission = tmp_path / "run.jsonl", "arq[ranges=quantile]"
     scenario = "paragon-ec2-oversubscribed"
     spec = RunSpec(scenario, POLICY, admission=admission, seed=3, scale=0.012, record=log)
@@ -92,4 +141,5 @@ def test_some_wait_for_servers_of_their_class_and_are_diverted(tmp_path: Path) -
     assert seen["WorkloadDiverted"] > 0
     assert seen[ReasonCode.WAITS_FOR_QUALITY] > 0
     assert seen["PolicyNoted"] > 0, "busy periods are fitted as it runs"
+    monkeypatch.setattr(run, "Core", Watching)
     assert replay_recording(log).difference is None

@@ -14,6 +14,7 @@ from tests.support.cluster import MIB, server, workload
 from tests.support.courses import curve
 from tests.support.drawn import (
     ABLE,
+    ADMITTING,
     ANY_NAMES,
     DEMANDING,
     LIMITS,
@@ -90,7 +91,9 @@ class AnyHistory(RuleBasedStateMachine):
     """Any interleaving of everything that can happen."""
 
     @initialize(
-        policy=st.sampled_from(POLICIES), able=ABLE, amid=st.sampled_from([None, True, False])
+        policy=st.sampled_from([*POLICIES, *ADMITTING]),
+        able=ABLE,
+        amid=st.sampled_from([None, True, False]),
     )
     def begin(self, policy: str, able: Capabilities, amid: bool | None) -> None:
         self.cluster = WatchedCluster(policy, keep_ended=5, able=able)
@@ -140,7 +143,10 @@ class AnyHistory(RuleBasedStateMachine):
     def server_left(self, name: str) -> None:
         self.cluster.tell(ev.ServerLeft(name, "gone"))
 
-    @rule(mode=st.sampled_from(Mode), policy=st.sampled_from([None, None, *POLICIES, *SPREADING]))
+    @rule(
+        mode=st.sampled_from(Mode),
+        policy=st.sampled_from([None, None, *POLICIES, *ADMITTING, *SPREADING]),
+    )
     def crash(self, mode: Mode, policy: str | None) -> None:
         """The manager dies and the next takes over from the log, perhaps by another policy."""
         self.cluster.mode = mode
@@ -372,6 +378,46 @@ class AnyHistory(RuleBasedStateMachine):
         self.acknowledged = kept
         self.deleted &= set(workloads)
         self.expiring = {r.name for r in workloads.values() if _expires(r)}
+
+    @invariant()
+    def whoever_waits_is_in_one_queue(self) -> None:
+        manager = self.cluster.manager
+        among = [entry[3] for line in manager._cluster.queues._all.values() for entry in line]
+        waiting = [r for r in manager.state.workloads.values() if r.phase is Phase.QUEUED]
+        assert sorted(among) == sorted(record.name for record in waiting)
+        assert {record.queue for record in waiting} <= set(manager.policy.admission.queues)
+        assert sum(manager.queue_lengths().values()) == len(waiting)
+
+    @invariant()
+    def nobody_waits_in_a_class_beyond_its_slack(self) -> None:
+        """When that is over the manager wants to be woken, and then it may take any server."""
+        cluster = self.cluster
+        manager, now = cluster.manager, cluster.now
+        if not manager.state.synced:
+            return
+        for record in manager.state.workloads.values():
+            if record.phase is Phase.QUEUED and record.queue.startswith("class-"):
+                due = manager.wake_at(now)
+                told = [d for d in record.decisions if "slack_seconds" in d.decision.numbers]
+                over = told[-1].time + told[-1].decision.numbers["slack_seconds"]
+                assert due is not None
+                assert due <= max(now, over + 1e-6)
+
+    @precondition(lambda self: self.cluster.manager.state.synced)
+    @rule()
+    def in_time_all_may_take_any_server(self) -> None:
+        """Woken when it asks to be, a manager keeps nobody in a class for ever."""
+        cluster = self.cluster
+        for _ in range(200):
+            waiting = cluster.manager.state.workloads.values()
+            classes = [r.name for r in waiting if r.phase is Phase.QUEUED and "class" in r.queue]
+            due = cluster.manager.wake_at(cluster.now)
+            if not classes:
+                return
+            assert due is not None
+            cluster.now = max(cluster.now, due)
+            cluster.tell(ev.TimePassed())
+        raise AssertionError(f"{classes} wait for ever")
 
     @invariant()
     def nobody_waits_for_servers_that_have_room(self) -> None:

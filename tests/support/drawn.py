@@ -59,6 +59,8 @@ POLICIES = [
     "preempting",
     "backfill",
 ]
+ADMITTING = ["quasar + arq[queues=20]", "least-loaded + arq[queues=20,higher=empty,order=shortest]"]
+"""With an admission that keeps classes and diverts."""
 SPREADING = ["autoscale", "spreading-by-load", "spreading-by-pace"]
 TARGETS = [None, Target(rate_per_second=100.0), Target(completion_seconds=300.0)]
 ABLE = st.builds(
@@ -87,6 +89,7 @@ def wanted_workload(
     serves: bool = False,
     elastic: bool = False,
     lasting: float | None = None,
+    waiting: float | None = None,
     requires: Requires = (),
     **stated,
 ):
@@ -96,7 +99,12 @@ def wanted_workload(
     kind = WorkloadType.LATENCY_CRITICAL if serves and not made.best_effort else made.type
     reservation = replace(made.reservation, elastic_cpu=elastic, elastic_memory=elastic)
     return replace(
-        made, type=kind, reservation=reservation, expected_seconds=lasting, requires=requires
+        made,
+        type=kind,
+        reservation=reservation,
+        expected_seconds=lasting,
+        waiting_seconds=None if made.best_effort else waiting,
+        requires=requires,
     )
 
 
@@ -108,6 +116,7 @@ WORKLOADS = st.builds(
     serves=st.booleans(),
     elastic=st.booleans(),
     lasting=st.sampled_from([None, 5.0, 200.0]),
+    waiting=st.sampled_from([None, 0.0, 60.0]),
     requires=REQUIRES,
     name=NAMES,
     millicpus=st.sampled_from([100, 500, 1000, 2500, 9000]),

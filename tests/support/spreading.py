@@ -19,7 +19,9 @@ from wharfinger.policies.registry import (
     Part,
     bundle_of,
     make_policy,
+    split_spec,
 )
+from wharfinger.simulator.run import UNDER
 
 
 class Spreading(LeastLoaded):
@@ -108,15 +110,20 @@ def policy_named(
     contention: ContentionModel | None = None,
     **settings,
 ) -> Policy:
-    """One of these, or of wharfinger's own."""
-    made = make_policy(name, estimation=planner, extra=EXTRA, defaults=settings)
+    """One of these, or of wharfinger's own, perhaps under another admission (``x + arq``)."""
+    own, _, admission = name.partition(UNDER)
+    made = make_policy(own, admission=admission, estimation=planner, extra=EXTRA, defaults=settings)
     return replace(made, contention=contention)
 
 
 def other_settings(name: str) -> dict[str, Any]:
     """Another value than the usual one for every setting of a policy's parts."""
-    bundle = bundle_of(name, EXTRA)
-    named = ((bundle.admission, ADMISSIONS), (bundle.adaptation, ADAPTATIONS))
+    own, _, admission = name.partition(UNDER)
+    bundle = bundle_of(own, EXTRA)
+    named = (
+        (split_spec(admission, "")[0] or bundle.admission, ADMISSIONS),
+        (bundle.adaptation, ADAPTATIONS),
+    )
     others = (registry[part] if isinstance(part, str) else part for part, registry in named)
     parts = (bundle.placement, *others)
     usual = {key: value for part in parts for key, value in part.defaults().items()}

@@ -28,7 +28,7 @@ from wharfinger.model.profile import (
 )
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Target, Workload
-from wharfinger.service import cluster, explanations, workloads
+from wharfinger.service import cluster, explanations, queues, workloads
 
 NOW = 1_700_000_000.0
 MIB = 2**20
@@ -67,8 +67,8 @@ class ProfileTargets:
 class Story(Cluster):
     """A cluster under ``quasar`` with two servers of one CPU each."""
 
-    def __init__(self, *, mode: Mode = Mode.ACT, servers: int = 2) -> None:
-        super().__init__("quasar", mode=mode, planner=ProfileTargets())
+    def __init__(self, *, mode: Mode = Mode.ACT, servers: int = 2, policy: str = "quasar") -> None:
+        super().__init__(policy, mode=mode, planner=ProfileTargets())
         self.now = NOW
         for index in range(servers):
             self.tell(ev.ServerReported(server(f"server{index}", 1, 2048)))
@@ -145,6 +145,10 @@ class Story(Cluster):
         """As ``GET /v1/servers`` answers."""
         return [server.as_json() for server in cluster.servers(self.manager)]
 
+    def queues(self) -> list[dict[str, Any]]:
+        """As ``GET /v1/queues`` answers."""
+        return [queue.as_json() for queue in queues.queues(self.manager, self.now)]
+
 
 # --- what they are made of ------------------------------------------------------------------
 
@@ -193,6 +197,10 @@ def measured(at_one_cpu: float = 300.0, *, tolerates: float = 70.0) -> Measureme
         runs=3,
         seconds=9.2,
     )
+
+
+def _every_source(score: float) -> dict[SharedResource, Estimate]:
+    return dict.fromkeys(SharedResource, Estimate(score, 5.0))
 
 
 def like(causes: float = 60.0) -> Classification:
@@ -398,6 +406,33 @@ def completed() -> tuple[Story, str]:
     return story, "nightly"
 
 
+def waiting_for_quality() -> tuple[Story, str]:
+    """The only server has room, but its resident leaves less quality than it needs (``arq``)."""
+    story = Story(servers=1, policy="quasar + arq[quality=caused]")
+    known = replace(classified(), tolerated=_every_source(95.0), caused=_every_source(55.0))
+    for name in ("noisy", "encode"):
+        story.submit(rate(name, 60.0, expected_seconds=1200.0))
+        story.profile(name, known, measured())
+    story.run("noisy")
+    return story, "encode"
+
+
+def overloaded() -> Story:
+    """Twice as much comes as one server can do, and waits no longer than a minute (``arq``)."""
+    story = Story(servers=1, policy="least-loaded + arq[queues=4]")
+    known = replace(like(), tolerated=_every_source(70.0), caused=_every_source(40.0))
+    for at in range(60):
+        story.submit(replace(workload(f"frame-{at}"), waiting_seconds=60.0))
+        story.profile(f"frame-{at}", known)
+        story.tell(ev.TimePassed())
+        for record in list(story.manager.state.workloads.values()):
+            if record.phase is Phase.RUNNING and story.now > record.phase_since + 15:
+                story.tell(ev.WorkloadFinished(record.key, 0, None, "exited"))
+        placed = [r.name for r in story.manager.state.workloads.values() if r.phase is Phase.PLACED]
+        running(story, *placed)
+    return story
+
+
 STORIES: dict[str, Callable[[], tuple[Story, str]]] = {
     story.__name__.replace("_", "-"): story
     for story in (
@@ -418,5 +453,6 @@ STORIES: dict[str, Callable[[], tuple[Story, str]]] = {
         best_effort,
         no_target,
         completed,
+        waiting_for_quality,
     )
 }

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import format as fmt
+from wharfinger.cli.decisions import sentence
 from wharfinger.cli.following import changes, events_after, last_sequence
 from wharfinger.cli.kinds import KINDS, kind_of, singular
 from wharfinger.cli.options import add_common, add_option, connect, refuse
@@ -75,15 +76,17 @@ def run(arguments: argparse.Namespace) -> None:
         _watch(client, arguments)
     else:
         items = in_order(_fetch(client, arguments), arguments.sort_by)
-        show(items, arguments.output, lambda: _text(items, what, arguments.output))
+        show(items, arguments.output, lambda: text(items, what, arguments.output))
         if not items and arguments.output in ("table", "wide"):
             print(f"no {what}", file=sys.stderr)
 
 
-def _text(items: Sequence[Record], what: str, output: str) -> str:
+def text(items: Sequence[Record], what: str, output: str) -> str:
+    """A list as a table, with what is to be said of it, or as names."""
     if output == "name":
         return names_text(items, singular(what))
-    return table(items, columns(what, output))
+    told = [sentence(item["warning"]) for item in items if what == "queues" and item["warning"]]
+    return "\n".join([table(items, columns(what, output)), *told])
 
 
 def _fetch(client: "Client", arguments: argparse.Namespace, *, known: bool = True) -> list[Record]:

@@ -25,6 +25,11 @@ def _pressure(server: Record, kind: str, nothing: float) -> str:
     return ", ".join(f"{p['name']} {p[kind]:.0f}" for p in scores) or fmt.NONE
 
 
+def _quality(queue: Record) -> str:
+    low, high = queue["quality_low"], queue["quality_high"]
+    return fmt.NONE if low is None else f"{low:.0%} to {high:.0%}"
+
+
 def _event(event: Record) -> str:
     data = event["data"]
     match "" if data.get("decision") else event["kind"]:
@@ -124,6 +129,7 @@ _WIDE: dict[str, list[Column]] = {
         column("AT LEAST", "expected_wait_low_seconds", fmt.duration),
         column("AT MOST", "expected_wait_high_seconds", fmt.duration),
         column("OVER SLACK", "over_slack_probability", fmt.percent),
+        ("QUALITY", _quality),
     ],
     "workloads": [
         *_NORMAL["workloads"],

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
 
@@ -18,6 +19,10 @@ from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.view import Request
+from wharfinger.model.workload import Workload
+
+PASSED_SECONDS = 600.0
+"""So long later queues may pass a blocked workload of which no user says how long it runs."""
 
 
 class Backfilling:
@@ -32,6 +37,7 @@ class Backfilling:
         self._residents = residents
         self._policy = policy
         self.unprofiled: BlockedHead | None = None
+        self._least_refused: dict[int, int] = {}
 
     def head(self, now: float, record: WorkloadRecord, refusal: Refuse) -> BlockedHead | None:
         """A workload that was refused, for which room is kept; ``None`` = nothing goes ahead."""
@@ -40,6 +46,19 @@ class Backfilling:
             return None
         request = self._residents.request(record, now)
         return BlockedHead(request, refusal.cpu_needed, refusal.servers_needed)
+
+    def blocked_before(self, record: WorkloadRecord) -> BlockedHead | None:
+        """The first that is blocked, for long, in a queue that is served before this workload's.
+
+        Later queues may pass it until it has waited for as long as it runs. Best-effort work uses
+        what others leave, and waits for none of them.
+        """
+        if record.workload.best_effort:
+            return None
+        heads = self._cluster.queues.heads
+        earlier = takewhile(lambda queue: queue != record.queue, self._policy.admission.queues)
+        blocked = filter(None, map(heads.of, earlier))
+        return next((head for head in blocked if _is_passed_for_long(head.request)), None)
 
     def expected(self, now: float, head: BlockedHead | None, decision: Decision) -> Decision:
         """The refusal of a head, with when and where it should start."""
@@ -70,6 +89,27 @@ class Backfilling:
             return verdict
         # Nothing is stopped or acquired for one that is not first.
         return Refuse(_behind(verdict.decision, head.name))
+
+    def begin_profiling(self) -> None:
+        """Those that wait for room to be profiled are asked about from the first on."""
+        self.unprofiled = None
+        self._least_refused.clear()
+
+    def refused_profiling(self, workload: Workload) -> None:
+        """There was no room for its profiling runs."""
+        # Others may go to more servers than one that requires labels.
+        if not workload.requires:
+            need = workload.reservation
+            least = self._least_refused.get(need.cpu_millicpus, need.memory_bytes)
+            self._least_refused[need.cpu_millicpus] = min(least, need.memory_bytes)
+
+    def was_less_refused(self, workload: Workload) -> bool:
+        """Whether there was no room to profile one that takes no more CPU, and no more memory."""
+        need = workload.reservation
+        return any(
+            cpu_millicpus <= need.cpu_millicpus and memory_bytes <= need.memory_bytes
+            for cpu_millicpus, memory_bytes in self._least_refused.items()
+        )
 
     def profiled(
         self, now: float, record: WorkloadRecord, request: Request, planned: Profiling
@@ -112,6 +152,12 @@ class Backfilling:
     def _keep_room(self, now: float, head: BlockedHead) -> KeptRoom | None:
         view = self._residents.view(head.request.workload)
         return keep_room(head, view, self._cluster, now)
+
+
+def _is_passed_for_long(request: Request) -> bool:
+    workload = request.workload
+    stated = workload.expected_seconds or (workload.target and workload.target.completion_seconds)
+    return request.waited_seconds >= (stated or PASSED_SECONDS)
 
 
 def _delays(now: float, record: WorkloadRecord, verdict: Place, kept: KeptRoom) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import partial
-from math import inf
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
@@ -245,7 +244,8 @@ class Core:
 
     def try_placing(self, now: float, record: WorkloadRecord) -> Decision:
         """The decision for a waiting workload if it were served now; nothing is logged."""
-        head = self._cluster.queues.heads.of(record.queue)
+        own_head = self._cluster.queues.heads.of(record.queue)
+        head = self._ahead.blocked_before(record) or own_head
         if head is not None and head.name != record.name:
             return self._place_ahead(now, record, head, in_full=True).decision
         verdict = self._place(now, record, in_full=True)
@@ -301,8 +301,7 @@ class Core:
             self._take_reserved(now)
         self._eligibility.follow_up(now)
         want_due(cluster, now)
-        if cluster.reviews.heap:
-            self._review(now)
+        self._review(now)
         if cluster.undecided:
             for name in list(cluster.undecided):
                 self._advance(now, state.workloads[name])
@@ -495,7 +494,7 @@ class Core:
 
     def _review(self, now: float) -> None:
         """Those whose review is due."""
-        for record in due_reviews(self._cluster, now):
+        for record in due_reviews(self._cluster, now, self.policy.admission.queues):
             verdict = None
             if record.phase is Phase.QUEUED:
                 request, view = self._residents.request(record, now), self.admission_view(now)
@@ -632,18 +631,17 @@ class Core:
 
     def _profile_waiting(self, now: float) -> bool:
         """Profile those that wait for room, in order; whether one was queued without profiling."""
-        queued, refused, tries = False, inf, self.policy.admission.backfill
-        self._ahead.unprofiled = None
+        queued, tries = False, self.policy.admission.backfill
+        self._ahead.begin_profiling()
         for *_, name in list(self._cluster.unprofiled):
             record = self.state.workloads[name]
-            memory_bytes = record.workload.reservation.memory_bytes
-            if memory_bytes >= refused:
+            if self._ahead.was_less_refused(record.workload):
                 continue  # There is no room for it either.
             self._advance(now, record)
             queued = queued or record.phase is Phase.QUEUED
             if record.phase is Phase.ADMITTED and entry_of(record) in self._cluster.unprofiled:
-                # Others may go to more servers than one that requires labels.
-                refused, tries = inf if record.workload.requires else memory_bytes, tries - 1
+                self._ahead.refused_profiling(record.workload)
+                tries -= 1
                 if tries < 0 or self._ahead.unprofiled is None:
                     break
         return queued
@@ -651,11 +649,13 @@ class Core:
     def _serve(self, now: float, queue: str, freed: tuple[str, ...] | None) -> None:
         """Try those of one queue in order; those that are placed or rejected leave it.
 
-        Behind the first that blocks, a few are tried that must not delay it: those that were tried
-        before only for the servers that were ``freed`` since.
+        Behind the first that blocks, of this queue or one served before it, a few are tried that
+        must not delay it: those that were tried before only for the servers ``freed`` since.
         """
         position, queues = 0, self._cluster.queues
         line, head, tries = queues.open(queue), None, self.policy.admission.backfill
+        if line:
+            head = self._ahead.blocked_before(self.state.workloads[line[0][3]])
         while position < len(line):
             record = self.state.workloads[line[position][3]]
             before = len(line)

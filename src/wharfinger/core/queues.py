@@ -4,7 +4,7 @@ Derived from the records: a replay makes the same queues. ``ClusterState`` enter
 workloads; the pipeline tries the open ones when there may be room.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -138,6 +138,11 @@ class WaitingQueues:
     def length(self, queue: str) -> int:
         """How many wait in a queue."""
         return len(self._all.get(queue, ()))
+
+    def outside(self, queues: Sequence[str]) -> list[str]:
+        """Names of those that wait in none of these queues."""
+        others = [line for queue, line in self._all.items() if queue not in queues]
+        return [entry[3] for line in others for entry in line]
 
     def open(self, queue: str) -> Ordered[QueueEntry]:
         """Workloads of a queue that may be tried, in order of service; live."""

@@ -24,9 +24,17 @@ SET_BACK_SECONDS = 1.0
 """A workload that began to wait so much later than now did so before the clock was set back."""
 
 
-def due_reviews(cluster: "ClusterState", now: float) -> Iterator[WorkloadRecord]:
-    """Those whose review is due, each once: after a clock was set back, none waits for its time."""
+def due_reviews(
+    cluster: "ClusterState", now: float, queues: Sequence[str]
+) -> Iterator[WorkloadRecord]:
+    """Those whose review is due, each once: after a clock was set back, none waits for its time.
+
+    It is due for those in a queue that the admission does not have: they waited under another.
+    """
     seen: set[str] = set()
+    for name in cluster.queues.outside(queues):
+        seen.add(name)
+        yield cluster.state.workloads[name]
     while (first := cluster.reviews.first()) is not None and first[1] not in seen:
         record = cluster.state.workloads[first[1]]
         if first[0] > now and record.phase_since <= now + SET_BACK_SECONDS:
@@ -39,12 +47,15 @@ def verdict_on(
     record: WorkloadRecord, admission: AdmissionPolicy, request: Request, view: AdmissionView
 ) -> ReviewVerdict | None:
     """Of one whose review is due; ``None`` = it stays."""
-    if record.review_at != AFTER_CHANGE:
+    has_queue = record.queue in admission.queues
+    if record.review_at != AFTER_CHANGE and has_queue:
         return admission.review(request, record.queue, view)
     verdict = admission.enqueue(request, view)
     if not isinstance(verdict, Admit):
         return verdict
     message, review_at = "its manifest was changed", verdict.review_at
+    if not has_queue:
+        message = f"the manager has no queue {record.queue} any more"
     told = Decision(Stage.ADMISSION, admission.name, True, ReasonCode.OK, message)
     decision = verdict.decision or told
     if (verdict.queue, verdict.rank) != (record.queue, record.rank):

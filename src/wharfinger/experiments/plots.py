@@ -376,16 +376,9 @@ def cores(series: Mapping[str, Series], title: str, *, ideal: bool = False) -> "
                 one.allocated_cpus, color=COLOURS[1], label="allocated", zorder=1.9, linewidth=1.8
             )
             stairs(one.used_cpus, baseline=0, color=LIGHT, fill=True, label="used")
-        # A legend, since the lines often overlap.
-        panels[0].legend(
-            loc="lower right",
-            bbox_to_anchor=(1.0, 1.0),
-            borderaxespad=0.0,
-            frameon=False,
-            handlelength=1.6,
-            columnspacing=1.2,
-            ncols=3,
-        )
+        # A legend, since the lines often overlap; below, since names of policies are long.
+        shown = panels[0].get_legend_handles_labels()
+        figure.legend(*shown, loc="outside lower right", frameon=False, handlelength=1.6, ncols=3)
     return figure
 
 

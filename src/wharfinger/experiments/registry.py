@@ -5,7 +5,7 @@
 
 from wharfinger.errors import InvalidInput
 from wharfinger.experiments.arq_figure2 import ARQ_FIGURE2
-from wharfinger.experiments.arq_figures import ARQ_FIGURE3, ARQ_FIGURE5, ARQ_FIGURE6
+from wharfinger.experiments.arq_figures import ARQ_FIGURE3, ARQ_FIGURE4, ARQ_FIGURE5, ARQ_FIGURE6
 from wharfinger.experiments.arq_tables import ARQ_TABLE62, ARQ_TABLE63
 from wharfinger.experiments.ground_truth import GroundTruthStudy
 from wharfinger.experiments.ibench_figure51 import IBENCH_FIGURE51
@@ -114,6 +114,7 @@ _ALL: tuple[Experiment, ...] = (
     PARAGON_ACCOUNTING,
     ARQ_FIGURE2,
     ARQ_FIGURE3,
+    ARQ_FIGURE4,
     ARQ_FIGURE5,
     ARQ_FIGURE6,
     ARQ_TABLE62,

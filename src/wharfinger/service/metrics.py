@@ -32,8 +32,10 @@ _SERVER_METRICS = (
 
 _QUEUE_METRICS = (
     ("servers", "servers", "Servers of a queue's resource quality."),
-    ("free_servers", "free_servers", "Those of them with CPU left."),
+    ("free_servers", "free_servers", "Those of them with room for what a workload holds in the mean."),
     ("expected_wait_seconds", "expected_wait_seconds", "Median wait of the next that comes."),
+    ("expected_wait_low_seconds", "expected_wait_low_seconds", "10th percentile of that wait."),
+    ("expected_wait_high_seconds", "expected_wait_high_seconds", "90th percentile of that wait."),
     ("over_slack_probability", "over_slack_probability", "That the next waits beyond its slack."),
     ("load_factor", "load_factor", "Work that comes over what the queue's servers can do."),
 )
@@ -116,6 +118,15 @@ class ManagerCollector:
             known = {queue: value for queue, value in told.items() if value is not None}
             if known:
                 yield _labelled(f"queue_{name}", help_text, "queue", known)
+        help_text = "Of the load factor, by the queue to which that work was submitted."
+        parts = GaugeMetricFamily(
+            "wharfinger_queue_load_part", help_text, labels=["queue", "submitted_to"]
+        )
+        for queue in found:
+            for other, part in queue.load_parts.items():
+                parts.add_metric([queue.name, other], part)
+        if parts.samples:
+            yield parts
         servers = cluster.servers(self.manager)
         for name, field, help_text in _SERVER_METRICS:
             values = {server.name: getattr(server, field) for server in servers}

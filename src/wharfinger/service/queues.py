@@ -20,7 +20,7 @@ class QueueModel(ApiModel):
     servers: int | None = Field(
         description="Servers of its resource quality now; `null` = its admission keeps none apart."
     )
-    free_servers: int | None = Field(description="Those of them with CPU left.")
+    free_servers: int | None = Field(description="Those of them with room for what a workload holds in the mean.")
     expected_wait_seconds: float | None = Field(
         description="Of the next that comes: the median; `null` = unknown, or very long."
     )
@@ -36,6 +36,14 @@ class QueueModel(ApiModel):
     load_factor: float | None = Field(
         description="Work that comes over what its servers can do; from 1 on it grows without end."
     )
+    load_parts: dict[str, float] = Field(
+        description="Of the load factor, by the queue to which that work was submitted."
+    )
+    warning: str | None = Field(
+        description="That the load factor is near 1 or over it, and which queue's work causes it."
+    )
+    quality_low: float | None = Field(description="The least resource quality of its servers.")
+    quality_high: float | None = Field(description="The highest resource quality of its servers.")
 
 
 def waiting_by_queue(manager: Core) -> dict[str, list[WorkloadRecord]]:
@@ -56,6 +64,7 @@ def queues(manager: Core, now: float) -> list[QueueModel]:
 
 def _queue(manager: Core, name: str, queue: list[WorkloadRecord], now: float) -> QueueModel:
     report = manager.policy.admission.report(name, manager.admission_view(now))
+    low, high = report.quality or (None, None)
     return QueueModel(
         name=name,
         length=len(queue),
@@ -68,4 +77,8 @@ def _queue(manager: Core, name: str, queue: list[WorkloadRecord], now: float) ->
         expected_wait_high_seconds=report.wait_high,
         over_slack_probability=report.over_slack,
         load_factor=report.load,
+        load_parts=dict(report.load_parts),
+        warning=report.warning or None,
+        quality_low=low,
+        quality_high=high,
     )

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.cluster import LABELLED, Cluster, server, workload
 from wharfinger.core import events as ev
-from wharfinger.core.codec import decode_state
+from wharfinger.core.codec import decode_state, encode_state
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Core
 from wharfinger.core.seams.admission import AdmissionView, Servers
@@ -229,6 +229,43 @@ def test_a_changed_manifest_is_asked_about_at_once(cluster: GatedCluster) -> Non
     assert record.review_at is not None
     assert record.review_at == cluster.now + 10, "as if it came now"
     assert cluster.replayed().state == cluster.manager.state
+
+
+def test_a_later_queue_does_not_delay_the_head_of_an_earlier_one(cluster: GatedCluster) -> None:
+    for name, seconds in (("first", 100.0), ("second", 50.0)):
+        lasting = replace(workload(name, 1500), expected_seconds=seconds)
+        cluster.tell(ev.WorkloadSubmitted(lasting))
+    cluster.tell(
+        ev.WorkloadSubmitted(replace(workload("head", 2000), expected_seconds=20.0)),
+    )
+    cluster.now = 19.0
+    submit(cluster, "far-0", millicpus=400)
+    assert where(cluster, "far-0") == "b", "within what it runs it may be passed"
+    end(cluster, "far-0")
+    cluster.now = 20.0
+    submit(cluster, "far-1", millicpus=500)
+    told = cluster.record("far-1").decisions[-1].decision
+    assert told.reason is ReasonCode.BEHIND_OTHERS
+    assert "it would delay head, which waits for room before it" in told.message
+    assert cluster.manager.try_placing(cluster.now, cluster.record("far-1")).message == told.message
+    end(cluster, "second")
+    assert where(cluster, "head") == "b"
+
+
+def test_another_admission_queues_again_what_waits_in_a_queue_that_it_does_not_have(
+    cluster: GatedCluster,
+) -> None:
+    submit(cluster, "first", "second", "far-1")
+    assert cluster.record("far-1").queue == "kept"
+    policy = make_policy("least-loaded")
+    cluster.manager = Core(policy, state=decode_state(encode_state(cluster.manager.state)))
+    cluster.tell(cluster.manager.started("n", "0", "test", cluster.able))
+    cluster.sync()
+    assert cluster.record("far-1").queue == "guaranteed"
+    messages = [made.decision.message for made in cluster.record("far-1").decisions]
+    assert "the manager has no queue kept any more" in messages
+    end(cluster, "first")
+    assert where(cluster, "far-1") == "a"
 
 
 def test_a_clock_that_is_set_back_strands_nobody(cluster: GatedCluster) -> None:

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.cluster import workload
+from tests.support.cluster import server, workload
+from tests.support.stories import waiting_for_quality
 from wharfinger.contention.combined import Combined
+from wharfinger.core import events as ev
+from wharfinger.core.lifecycle import Phase
 from wharfinger.core.seams.admission import AdmissionView
 from wharfinger.core.seams.contention import Resident
 from wharfinger.core.seams.verdicts import Admit, Divert
@@ -535,6 +538,24 @@ def test_settings_out_of_range_are_refused(spec: str, says: str) -> None:
         make_policy("paragon", admission=spec)
 
 
+def test_servers_that_leave_while_a_class_waits_for_them_strand_nobody() -> None:
+    story, name = waiting_for_quality()
+    record, queued_at = story.record(name), story.now
+    story.tell(ev.ServerLeft("server0", "gone"))
+    story.tell(ev.WorkloadVanished(story.key("noisy"), "its server is gone"))
+    seen_queues = [record.queue]
+    while record.queue != ANY:
+        due = story.manager.wake_at(story.now)
+        assert due is not None
+        story.now = max(story.now, due)
+        story.tell(ev.TimePassed())
+        seen_queues.append(record.queue)
+    assert story.now - queued_at == pytest.approx(50.0, abs=1.0), "its slack after profiling"
+    assert len(set(seen_queues)) > 2, "from class to class, though their pools are empty"
+    story.tell(ev.ServerReported(server("server1", 1, 2048)))
+    assert record.phase is Phase.PLACED
+
+
 # --- equation 2 ------------------------------------------------------------------------------
 
 SLACK, BUDGET = 100.0, 2100.0
@@ -593,7 +614,9 @@ def test_as_printed_the_better_queue_is_waited_in() -> None:
 
 def test_what_is_diverted_adds_to_the_traffic_of_where_it_goes() -> None:
     routing = np.array([[0, 0.5, 0], [0, 0, 0.2], [0, 0, 0]])
-    assert traffic(np.array([1.0, 2.0, 0.0]), routing) == pytest.approx([1.0, 2.5, 0.5])
+    entered = traffic(np.array([1.0, 2.0, 0.0]), routing)
+    assert entered.sum(axis=1) == pytest.approx([1.0, 2.5, 0.5])
+    assert entered[2] == pytest.approx([0.1, 0.4, 0.0]), "of each queue's own arrivals"
 
 
 def test_a_queue_that_gets_more_than_its_servers_can_do_has_a_load_beyond_one() -> None:
@@ -602,6 +625,27 @@ def test_a_queue_that_gets_more_than_its_servers_can_do_has_a_load_beyond_one() 
     loads = load_factors(
         ("a", "b", "c"), {"a": diverting, "b": fed}, {"a": 20.0, "b": 20.0}, {"a": 1, "b": 3}, 20.0
     )
-    assert loads["a"] == pytest.approx(0.1 * 0.25 * 20)
-    assert loads["b"] == pytest.approx(0.1 * 1.75 * 20 / 3)
+    assert loads["a"].factor == pytest.approx(0.1 * 0.25 * 20)
+    assert loads["b"].factor == pytest.approx(0.1 * 1.75 * 20 / 3)
+    assert loads["b"].parts == pytest.approx({"a": 0.5, "b": 2 / 3, "c": 0})
+    assert "57% of that work was submitted to it: as work comes" in loads["b"].warning("b")
+    assert not loads["a"].warning("a")
     assert "c" not in loads
+
+
+def test_the_class_whose_work_overloads_all_servers_is_named() -> None:
+    arq, diverting = Arq(), account(100, 40)
+    diverting.diverted[ANY] = 80
+    accounts = {"class-4": diverting, ANY: account(100, 4)}
+    note = arq.observe(seen(EMPTY, accounts=accounts))
+    assert note is not None
+    reports = {
+        each: arq.report(each, seen(EMPTY, accounts=accounts, note=note)) for each in arq.queues
+    }
+    every = reports[ANY]
+    assert every.load == pytest.approx(sum(every.load_parts.values()))
+    assert every.load_parts[ANY] > every.load_parts["class-4"] > every.load_parts["class-3"] == 0
+    assert "queue any gets" in every.warning
+    # What it diverts loads others.
+    assert reports["class-4"].load < every.load_parts["class-4"]
+    assert reports["class-4"].quality == pytest.approx((0.3, 0.4))

@@ -10,9 +10,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.api import Api, manifest
+from tests.support.stories import overloaded
 from wharfinger.model.platform import Condition, ConditionKind
 from wharfinger.service.history import KINDS, event
-from wharfinger.service.metrics import MAX_WORKLOADS
+from wharfinger.service.metrics import MAX_WORKLOADS, ManagerCollector, render
 from wharfinger.service.models import ErrorAnswer
 from wharfinger.store.base import LogEntry
 from wharfinger.testing.memory import make_server
@@ -83,6 +84,10 @@ def test_platforms_and_queues_are_counted(api: Api):
         "expected_wait_high_seconds": None,
         "over_slack_probability": None,
         "load_factor": None,
+        "load_parts": {},
+        "warning": None,
+        "quality_low": None,
+        "quality_high": None,
     }
 
 
@@ -234,6 +239,25 @@ def test_metrics_are_in_prometheus_form(api: Api):
         "counter",
     )
     assert all(family.documentation for family in families)
+
+
+def test_metrics_tell_what_is_expected_of_a_queue_and_what_overloads_it() -> None:
+    story = overloaded()
+    told = ManagerCollector(story.manager, {}, 0, 0, 0.0, story.now)
+    families = text_string_to_metric_families(render(told).decode())
+    values = {
+        (sample.name.removeprefix("wharfinger_queue_"), *sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }
+    (every,) = [queue for queue in story.queues() if queue["name"] == "any"]
+    assert values["load_factor", "any"] == every["load_factor"] > 1.5
+    # All of that was submitted to one class, which diverts most.
+    assert values["load_part", "any", "class-2"] == every["load_parts"]["class-2"] > 1.5
+    assert values["load_part", "any", "any"] == 0
+    assert "100% of that work was submitted to class-2" in every["warning"]
+    assert values["over_slack_probability", "class-2"] > 0.9
+    assert values["servers", "class-3"] == 1
 
 
 SMALL = {"cpu": "1m", "memory": "1Mi"}

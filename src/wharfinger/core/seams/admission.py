@@ -67,6 +67,9 @@ class QueueReport:
         over_slack: Probability that the next that comes waits beyond its slack, if it has the usual
             tolerance and runs as long as others.
         load: Load factor of its servers; from 1 on the queue grows without end.
+        load_parts: Of that, by the queue into which the work came from outside.
+        warning: In words, where the load is near 1 or over it; empty = it is not.
+        quality: The least and the highest resource quality of its servers.
     """
 
     servers: int | None = None
@@ -76,6 +79,9 @@ class QueueReport:
     wait_high: float | None = None
     over_slack: float | None = None
     load: float | None = None
+    load_parts: Mapping[str, float] = field(default_factory=dict)
+    warning: str = ""
+    quality: tuple[float, float] | None = None
 
 
 class AdmissionPolicy(PolicyPart, Protocol):

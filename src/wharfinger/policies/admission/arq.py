@@ -51,7 +51,7 @@ from wharfinger.policies.admission.slack import (
     formatted,
     waiting_slack,
 )
-from wharfinger.policies.admission.stability import load_factors
+from wharfinger.policies.admission.stability import QueueLoad, load_factors
 from wharfinger.policies.admission.switching import Objective
 from wharfinger.policies.admission.waits import (
     TakenServers,
@@ -423,22 +423,25 @@ class Arq(Fifo):
 
     def report(self, queue: str, view: AdmissionView) -> QueueReport:
         """Its servers, the wait of the next that comes, and its load."""
-        at = self._at.get(queue)
-        pools = None if at is None else self.pools(view.cluster)
-        if at is None or pools is None:
+        at, cluster, fits = self._at.get(queue), view.cluster, _noted(view.note).fits
+        of_servers = qualities(cluster, self.settings.quality)
+        if of_servers is None or queue == BEST_EFFORT:
             return QueueReport()
-        cluster, fits = view.cluster, _noted(view.note).fits
+        begin = self._pools_begin(of_servers, cluster)
+        pools = class_of(of_servers, begin)
+        load = self._loads(pools, view).get(queue)
+        report = QueueReport()
+        if load is not None:
+            told = load.warning(queue)
+            report = QueueReport(load=load.factor, load_parts=load.parts, warning=told)
+        if at is None:
+            return report
         mine = (pools == at) & (cluster.accepting > 0)
         usual = _usual(cluster)
         free = int((mine & with_room(cluster, usual)).sum())
-        holds = {
-            name: max(1, int((pools == row).sum()), len(view.accounts[name].began))
-            for name, row in self._at.items()
-            if name in view.accounts
-        }
-        means = {name: busy.mean() for name, busy in fits.items() if name}
-        loads = load_factors(self._classes, view.accounts, means, holds, view.now)
-        report = QueueReport(servers=int(mine.sum()), free=free, load=loads.get(queue))
+        bounds = (0.0, *begin, 1.0)
+        quality = (bounds[at], bounds[at + 1])
+        report = replace(report, servers=int(mine.sum()), free=free, quality=quality)
         busy = _of(fits, queue)
         if busy is None:
             return report
@@ -462,6 +465,19 @@ class Arq(Fifo):
             wait_high=high,
             over_slack=1 - float(over),
         )
+
+    def _loads(self, pools: NDArray[np.intp], view: AdmissionView) -> dict[str, QueueLoad]:
+        """Of each class, and of the queue whose servers are all."""
+        fits, queues = _noted(view.note).fits, (*self._classes, ANY)
+        counts = {name: int((pools == row).sum()) for name, row in self._at.items()}
+        counts[ANY] = int((view.cluster.accepting > 0).sum())
+        holds = {
+            name: max(1, counts[name], len(view.accounts[name].began))
+            for name in queues
+            if name in view.accounts
+        }
+        means = {name: busy.mean() for name in holds if (busy := _of(fits, name)) is not None}
+        return load_factors(queues, view.accounts, means, holds, view.now)
 
     # --- what is remembered -----------------------------------------------------------------
 

@@ -181,7 +181,10 @@ def _table(family: BusyFamily, parameters: tuple[float, ...]) -> tuple[Array, Ar
         # Equal quantiles would give one time two shares: the last of them holds.
         times, shares = np.array(parameters), np.linspace(0, 1, len(parameters))
         last = np.append(np.diff(times) > 0, True)
-        return np.concatenate([[0.0], times[last]]), np.concatenate([[0.0], shares[last]])
+        times, shares = times[last], shares[last]
+        # None is shorter than the least, though several are as short.
+        nothing = [0.0] if shares[0] == 0 else [0.0, (1 - 1e-6) * times[0]]
+        return np.concatenate([nothing, times]), np.concatenate([[0.0] * len(nothing), shares])
     if family is BusyFamily.EXPONENTIAL:
         times = parameters[0] * _spaced(10.0)
         return times, 1 - np.exp(-times / parameters[0])
