@@ -37,8 +37,6 @@ class Watching(Core):
         for record in self.state.workloads.values() if self.state.synced else ():
             if record.phase is Phase.QUEUED and record.queue == ANY:
                 self._check_queued(now, record)
-            elif record.phase is Phase.ADMITTED:
-                self._check_unprofiled(now, record)
         return step
 
     def _check_queued(self, now: float, record: WorkloadRecord) -> None:
@@ -48,17 +46,6 @@ class Watching(Core):
         if isinstance(verdict, Place):
             assert record.deferral is ReasonCode.BEHIND_OTHERS, (now, record.name)
             assert self._cluster.queues.heads.of(ANY) is not None
-
-    def _check_unprofiled(self, now: float, record: WorkloadRecord) -> None:
-        """Where there is room for its profiling runs, that is kept for one before it."""
-        assert self.policy.estimation is not None
-        request = self._residents.request(record, now)
-        view = self._residents.view(record.workload)
-        planned = self.policy.estimation.plan(request, view)
-        if planned is not None and planned.plan is not None:
-            planned = self._ahead.profiled(now, record, request, planned)
-            assert planned.plan is None, (now, record.name)
-            assert planned.decision.reason is ReasonCode.BEHIND_OTHERS
 
 
 def recorded(admission: str, file: Path) -> Any:

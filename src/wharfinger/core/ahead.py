@@ -19,7 +19,6 @@ from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse
 from wharfinger.model.profile import ProfilingPlan
 from wharfinger.model.view import Request
-from wharfinger.model.workload import Workload
 
 PASSED_SECONDS = 600.0
 """So long later queues may pass a blocked workload of which no user says how long it runs."""
@@ -37,7 +36,6 @@ class Backfilling:
         self._residents = residents
         self._policy = policy
         self.unprofiled: BlockedHead | None = None
-        self._least_refused: dict[int, int] = {}
 
     def head(self, now: float, record: WorkloadRecord, refusal: Refuse) -> BlockedHead | None:
         """A workload that was refused, for which room is kept; ``None`` = nothing goes ahead."""
@@ -89,27 +87,6 @@ class Backfilling:
             return verdict
         # Nothing is stopped or acquired for one that is not first.
         return Refuse(_behind(verdict.decision, head.name))
-
-    def begin_profiling(self) -> None:
-        """Those that wait for room to be profiled are asked about from the first on."""
-        self.unprofiled = None
-        self._least_refused.clear()
-
-    def refused_profiling(self, workload: Workload) -> None:
-        """There was no room for its profiling runs."""
-        # Others may go to more servers than one that requires labels.
-        if not workload.requires:
-            need = workload.reservation
-            least = self._least_refused.get(need.cpu_millicpus, need.memory_bytes)
-            self._least_refused[need.cpu_millicpus] = min(least, need.memory_bytes)
-
-    def was_less_refused(self, workload: Workload) -> bool:
-        """Whether there was no room to profile one that takes no more CPU, and no more memory."""
-        need = workload.reservation
-        return any(
-            cpu_millicpus <= need.cpu_millicpus and memory_bytes <= need.memory_bytes
-            for cpu_millicpus, memory_bytes in self._least_refused.items()
-        )
 
     def profiled(
         self, now: float, record: WorkloadRecord, request: Request, planned: Profiling

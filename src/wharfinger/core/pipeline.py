@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from functools import partial
+from math import inf
 
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
@@ -244,8 +245,7 @@ class Core:
 
     def try_placing(self, now: float, record: WorkloadRecord) -> Decision:
         """The decision for a waiting workload if it were served now; nothing is logged."""
-        own_head = self._cluster.queues.heads.of(record.queue)
-        head = self._ahead.blocked_before(record) or own_head
+        head = self._ahead.blocked_before(record) or self._cluster.queues.heads.of(record.queue)
         if head is not None and head.name != record.name:
             return self._place_ahead(now, record, head, in_full=True).decision
         verdict = self._place(now, record, in_full=True)
@@ -631,17 +631,18 @@ class Core:
 
     def _profile_waiting(self, now: float) -> bool:
         """Profile those that wait for room, in order; whether one was queued without profiling."""
-        queued, tries = False, self.policy.admission.backfill
-        self._ahead.begin_profiling()
+        queued, refused, tries = False, inf, self.policy.admission.backfill
+        self._ahead.unprofiled = None
         for *_, name in list(self._cluster.unprofiled):
             record = self.state.workloads[name]
-            if self._ahead.was_less_refused(record.workload):
+            memory_bytes = record.workload.reservation.memory_bytes
+            if memory_bytes >= refused:
                 continue  # There is no room for it either.
             self._advance(now, record)
             queued = queued or record.phase is Phase.QUEUED
             if record.phase is Phase.ADMITTED and entry_of(record) in self._cluster.unprofiled:
-                self._ahead.refused_profiling(record.workload)
-                tries -= 1
+                # Others may go to more servers than one that requires labels.
+                refused, tries = inf if record.workload.requires else memory_bytes, tries - 1
                 if tries < 0 or self._ahead.unprofiled is None:
                     break
         return queued

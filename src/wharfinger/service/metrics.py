@@ -32,7 +32,7 @@ _SERVER_METRICS = (
 
 _QUEUE_METRICS = (
     ("servers", "servers", "Servers of a queue's resource quality."),
-    ("free_servers", "free_servers", "Those of them with room for what a workload holds in the mean."),
+    ("free_servers", "free_servers", "Those of them with room for what a workload holds."),
     ("expected_wait_seconds", "expected_wait_seconds", "Median wait of the next that comes."),
     ("expected_wait_low_seconds", "expected_wait_low_seconds", "10th percentile of that wait."),
     ("expected_wait_high_seconds", "expected_wait_high_seconds", "90th percentile of that wait."),

@@ -20,7 +20,9 @@ class QueueModel(ApiModel):
     servers: int | None = Field(
         description="Servers of its resource quality now; `null` = its admission keeps none apart."
     )
-    free_servers: int | None = Field(description="Those of them with room for what a workload holds in the mean.")
+    free_servers: int | None = Field(
+        description="Those of them with room for what a workload holds in the mean."
+    )
     expected_wait_seconds: float | None = Field(
         description="Of the next that comes: the median; `null` = unknown, or very long."
     )
