@@ -180,7 +180,7 @@ def test_one_line_a_run_and_one_a_workload(tables: Path, tmp_path: Path, monkeyp
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result, _ = kept(tables, tmp_path / "out")
     runs = list(csv.DictReader((tmp_path / "out" / "runs.csv").open()))
-    assert len(runs) == 3 * 8 * 2
+    assert len(runs) == 3 * 9 * 2
     assert list(runs[0])[:5] == ["case", "policy", "admission", "scenario", "seed"]
     first = result.comparisons["low load"]["oracle"].runs[0].summary
     assert float(runs[0]["performance_mean"]) == first["performance_mean"]
