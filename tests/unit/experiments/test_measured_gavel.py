@@ -49,7 +49,7 @@ def test_every_policy_at_every_load(tables: Path):
     for comparison in result.comparisons.values():
         assert [policy.name for policy in comparison.policies] == list(MEASURED_GAVEL.policies)
         assert comparison["oracle"].runs[0].summary["workloads"] == 30
-    assert len(result.rows) == len(LOADS) * 8 * 6
+    assert len(result.rows) == len(LOADS) * 9 * 6
     row = result.rows[0]
     assert (row.name, row.published, row.unit) == ("low/oracle/qos_kept_fraction", None, "fraction")
     assert row.low <= row.measured <= row.high
