@@ -23,7 +23,6 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.platform import Server
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.workload import Workload
-from wharfinger.policies.placement.paragon import WhenMeasured
 from wharfinger.policies.registry import POLICIES, Bundle, Part, bundle_of, make_policy
 from wharfinger.simulator.cluster.campaign import Campaign
 from wharfinger.simulator.informed import (
@@ -152,12 +151,10 @@ def _takes_stated(policy: Policy) -> bool:
 
 def _is_measured(policy: Policy, setup: Setup) -> bool:
     """Whether what runs is measured: as the policy needs it, or as its settings say."""
-    match getattr(policy.placement.settings, "measures", None):
-        case WhenMeasured.ALWAYS:
-            return True
-        case WhenMeasured.PHASES:
-            return any(job.phases for job in setup.jobs)
-    return policy.needs_measurements
+    when = getattr(policy.placement.settings, "measures", "")
+    if when == "phases":
+        return any(job.phases for job in setup.jobs)
+    return when == "always" or policy.needs_measurements
 
 
 def _nothing(action: act.ClassifyWorkload) -> ev.Report:
