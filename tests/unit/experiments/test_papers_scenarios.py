@@ -58,7 +58,9 @@ def test_policies_of_a_case_see_the_same_draws(tmp_path: Path):
 def test_figure_2_has_published_and_measured_side_by_side(tmp_path: Path):
     shown = {"oracle", *(each.policy for each in PUBLISHED)}
     in_order = tuple(name for name in PARAGON_FIGURE2.policies if name in shown)
-    result = replace(PARAGON_FIGURE2, policies=in_order).run(context(tmp_path))
+    scenarios = ("paragon-ec2-high", "paragon-local-medium", "paragon-azure")
+    smaller = replace(PARAGON_FIGURE2, policies=in_order, scenarios=scenarios)
+    result = smaller.run(context(tmp_path))
     rows = {row.name: row for row in result.rows}
     slowed = rows["contended/paragon-ec2-high/least-loaded/performance_mean"]
     assert slowed.published == 0.52
@@ -66,9 +68,8 @@ def test_figure_2_has_published_and_measured_side_by_side(tmp_path: Path):
     as_time = rows["contended/paragon-ec2-high/least-loaded/time_over_best_mean"]
     assert (as_time.published, as_time.unit) == (1.48, "ratio")
     for each in PUBLISHED:
-        assert (
-            rows[f"contended/{each.scenario}/{each.policy}/{each.measure}"].published == each.value
-        )
+        row = rows.get(f"contended/{each.scenario}/{each.policy}/{each.measure}")
+        assert row.published == each.value if row else each.scenario not in scenarios
     names = list(rows)
     assert names[0].startswith("contended/paragon-ec2-high/oracle/")
     assert any(note.startswith("contended: ") for note in result.notes)
