@@ -46,10 +46,10 @@ LOW_LOAD = [
 
 UNDER_ARQ = " + arq"
 OF_SERVICES = {
-    "quasar-ec2", "quasar-stateful", "quasar-webserver-flat", "quasar-webserver-fluctuating",
-    "quasar-webserver-spike", "services",
+    "quasar-stateful", "quasar-webserver-flat", "quasar-webserver-fluctuating",
+    "quasar-webserver-spike",
 }  # fmt: skip
-"""Scenarios of long services, for which nothing waits by quality."""
+"""Scenarios of services and best-effort work, neither of which waits for quality."""
 QUEUED = [case for case in CASES if case.scenario not in OF_SERVICES]
 
 

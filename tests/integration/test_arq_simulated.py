@@ -93,7 +93,7 @@ def test_nobody_waits_in_a_class_beyond_its_slack_nor_is_passed_then(
             case ev.WorkloadPlaced(name, _, _, decision):
                 long = [n for n in waits if came[n] + PASSED_SECONDS <= entry.time]
                 before = [n for n in long if waits[n] == ANY and came[n] < came[name]]
-                # Those that may take any server are not passed for ever by what delays them.
+                # Those that may take any server are not starved by what delays them.
                 assert not before or "does not delay" in decision.message, before
                 waits.pop(name, None)
                 ends.pop(name, None)

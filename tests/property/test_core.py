@@ -406,7 +406,7 @@ class AnyHistory(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.manager.state.synced)
     @rule()
     def in_time_all_may_take_any_server(self) -> None:
-        """Woken when it asks to be, a manager keeps nobody in a class for ever."""
+        """Woken when it asks to be, a manager keeps no workload in a class without end."""
         cluster = self.cluster
         for _ in range(200):
             waiting = cluster.manager.state.workloads.values()
@@ -417,7 +417,7 @@ class AnyHistory(RuleBasedStateMachine):
             assert due is not None
             cluster.now = max(cluster.now, due)
             cluster.tell(ev.TimePassed())
-        raise AssertionError(f"{classes} wait for ever")
+        raise AssertionError(f"{classes} wait without end")
 
     @invariant()
     def nobody_waits_for_servers_that_have_room(self) -> None:

@@ -420,11 +420,15 @@ class RunExperiment:
                 for key in ("qos_kept_fraction", WHOLE):
                     by = differences.get(key)
                     count += 1
-                    if by is not None and (by.low is None or by.low <= 0):
+                    if by is None:
+                        found.append((0.0, f"{other.name} at {self._label(case)}: no {key}."))
+                    elif by.low is None or by.low <= 0:
                         words = f"{other.name} at {self._label(case)}: {key} by {_interval(by)}"
                         found.append((by.mean, f"{words}."))
         what = f"{self.ahead} is better than another policy"
         where = f"where the {self.ceiling} keeps over {ENOUGH:.0%}"
+        if not count:
+            return [f"The {self.ceiling} keeps over {ENOUGH:.0%} nowhere: nothing is compared."]
         if not found:
             return [f"{what} in all of {count} comparisons {where}, by paired 95% intervals."]
         in_order = [words for _, words in sorted(found)]

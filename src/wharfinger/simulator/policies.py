@@ -152,9 +152,9 @@ def _takes_stated(policy: Policy) -> bool:
 def _is_measured(policy: Policy, setup: Setup) -> bool:
     """Whether what runs is measured: as the policy needs it, or as its settings say."""
     when = getattr(policy.placement.settings, "measures", "")
-    if when == "phases":
-        return any(job.phases for job in setup.jobs)
-    return when == "always" or policy.needs_measurements
+    if policy.needs_measurements or when == "always":
+        return True
+    return when == "phases" and any(job.phases for job in setup.jobs)
 
 
 def _nothing(action: act.ClassifyWorkload) -> ev.Report:

@@ -103,15 +103,17 @@ def waiting_slack(
     return WaitingSlack(max(0.0, limit - waited), expected, bound, limit, waited, tolerance)
 
 
-_best_rates: dict[tuple[int, int, int], tuple[Measurements, Classification | None, float]] = {}
-"""By the identity of both, which are kept so that no others have it, and how many platforms."""
+_best_rates: dict[
+    tuple[int, int, Sequence[str]], tuple[Measurements, Classification | None, float]
+] = {}
+"""By the identity of both, which are kept so that no others have it, and the platforms."""
 
 
 def best_rate(
     known: Measurements, classification: Classification | None, platforms: Sequence[str]
 ) -> float:
     """Work per second where it runs best, measured or classified; 0 = unknown."""
-    key = id(known), id(classification), len(platforms)
+    key = id(known), id(classification), tuple(platforms)
     kept = _best_rates.get(key)
     if kept is None:
         if len(_best_rates) >= KEPT:
