@@ -74,17 +74,17 @@ def _wait_until_free(state: Path) -> None:
 @pytest.mark.alone
 def test_it_runs_on_a_slurm_cluster_of_its_own(tmp_path: Path) -> None:
     needs_slurm()
-    process = demo(tmp_path, "--engine", "slurm", "--seconds", "30", "-o", "json")
-    output, errors = process.communicate(timeout=400)
+    # On a busy machine 30 s are not enough: profiling before the services may take all of them.
+    process = demo(tmp_path, "--engine", "slurm", "--seconds", "60", "-o", "json")
+    output, errors = process.communicate(timeout=500)
     assert process.returncode in (0, 3), errors
     found = json.loads(output)
     assert [found["policy"], found["baseline"]["policy"]] == ["quasar", "slurm-backfill"]
     for run in (found, found["baseline"]):
         assert run["servers"] == 6
         assert len({server for each in run["workloads"] for server in each["servers"]}) >= 3
-        # What is profiled first may wait for nearly all of a run this short.
         services = [each for each in run["workloads"] if each["name"] in ("web", "cache")]
-        assert any(each["held_share"] is not None for each in services)
+        assert any(each["held_share"] is not None for each in services), run["workloads"]
     assert [path.name for path in tmp_path.iterdir()] == found["files"]
     assert processes_with(str(tmp_path)) == []
 
