@@ -5,7 +5,7 @@ queue, and which servers have room.
 Called through wharfinger.native. Numbers of a queue come and go as lists: they are few.
 """
 
-from libc.math cimport exp, log, sqrt, tanh
+from libc.math cimport erfc, exp, log, log1p, sqrt, tanh
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memmove
@@ -409,6 +409,60 @@ def room_by_quality(
         False, later >= at_least,
         <double>useful / <double>everyone, <double>useful_later / <double>everyone,
     )
+
+
+def near_best(
+    const double[::1] drop,
+    const double[::1] variance,
+    const int64_t[::1] largest,
+    int64_t cpu,
+    double slower_by,
+    double std,
+    double share,
+    double least,
+):
+    """On which platforms a workload is not much less likely fast enough than on the best.
+
+    Args:
+        drop: (P,) what each platform takes off the logarithm of its performance, and (P,) its
+            ``variance``; ``std`` is added to that everywhere.
+        largest: (P,) thousandths of a CPU of the largest server; of a smaller one than ``cpu`` it
+            takes nothing.
+        slower_by: So much longer it may take than on the fastest platform, as a share.
+        share: Of the best platform's probability that suffices.
+        least: That probability, below which no platform is better than others.
+
+    Returns:
+        (P,) whether each is; ``None`` = all are, or none is worth it.
+
+    Raises:
+        ValueError: The columns' lengths differ.
+    """
+    cdef Py_ssize_t p, platforms = drop.shape[0]
+    cdef double fastest = 0.0, best = 0.0, may = log1p(slower_by)
+    cdef bint found = False, all_are = True
+    if not variance.shape[0] == largest.shape[0] == platforms:
+        raise ValueError("columns of platforms have different lengths")
+    for p in range(platforms):
+        if largest[p] >= cpu and (not found or drop[p] < fastest):
+            found, fastest = True, drop[p]
+    if not found:
+        return None
+    kept_array, near_array = np.zeros(platforms), np.zeros(platforms, dtype=np.bool_)
+    cdef double[::1] kept = kept_array
+    cdef uint8_t[::1] near = near_array.view(np.uint8)
+    for p in range(platforms):
+        if largest[p] >= cpu:
+            kept[p] = 0.5 * erfc(
+                (drop[p] - fastest - may) / sqrt(2.0 * (variance[p] + std * std))
+            )
+            best = max(best, kept[p])
+    if best < least:
+        return None
+    for p in range(platforms):
+        near[p] = kept[p] >= share * best
+        all_are = all_are and near[p]
+    return None if all_are else near_array
 
 
 def tiers_with_room(

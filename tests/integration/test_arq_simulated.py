@@ -13,18 +13,21 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Core, Step
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.decisions import Place, ReasonCode
-from wharfinger.policies.admission.arq import ANY
+from wharfinger.policies.admission.arq import ANY, LATE
 from wharfinger.simulator import run
 from wharfinger.simulator.results.recording import read_recording
 from wharfinger.simulator.run import RunSpec, prepare, replay_recording
 
 POLICY = "paragon[placement.sources=2]"
+PUBLISHED = "higher=empty,platforms=any,late=first"
 ADMISSIONS = (
     "arq",
-    "arq[higher=empty]",
+    f"arq[{PUBLISHED}]",
     "arq[higher=empty,ranges=quantile,queues=3,order=shortest]",
-    "arq[higher=empty,quality=caused,objective=max,ranges=quantile]",
+    f"arq[{PUBLISHED},quality=caused,objective=max,ranges=quantile]",
 )
+WITHOUT_SLACK = {ANY, LATE}
+"""Their queues: they may take any server."""
 AT_ONCE = 1e-6
 """Seconds by which a review may be late."""
 
@@ -35,7 +38,7 @@ class Watching(Core):
     def handle(self, now: float, event: ev.Report | ev.ClientRequest) -> Step:
         step = super().handle(now, event)
         for record in self.state.workloads.values() if self.state.synced else ():
-            if record.phase is Phase.QUEUED and record.queue == ANY:
+            if record.phase is Phase.QUEUED and record.queue in WITHOUT_SLACK:
                 self._check_queued(now, record)
         return step
 
@@ -45,7 +48,9 @@ class Watching(Core):
         verdict = self.policy.placement.place(request, self._residents.view(record.workload))
         if isinstance(verdict, Place):
             assert record.deferral is ReasonCode.BEHIND_OTHERS, (now, record.name)
-            assert self._cluster.queues.heads.of(ANY) is not None
+            queues = self.policy.admission.queues
+            earlier = queues[: queues.index(record.queue) + 1]
+            assert any(self._cluster.queues.heads.of(queue) is not None for queue in earlier)
 
 
 def recorded(admission: str, file: Path) -> Any:
@@ -83,11 +88,11 @@ def test_nobody_waits_in_a_class_beyond_its_slack_nor_is_passed_then(
                 assert waits.get(name) != queue
                 waits[name] = queue
                 ends.pop(name, None)
-                if queue != ANY:
+                if queue not in WITHOUT_SLACK:
                     assert decision is not None
                     ends[name] = entry.time + decision.numbers["slack_seconds"]
                 seen[type(entry.event).__name__] += 1
-            case ev.WorkloadDeferred(name, decision) if waits.get(name) == ANY:
+            case ev.WorkloadDeferred(name, decision) if waits.get(name) in WITHOUT_SLACK:
                 # It may take any server, so that it waits for room alone.
                 assert decision.reason is not ReasonCode.WAITS_FOR_QUALITY
             case ev.WorkloadPlaced(name, _, _, decision):

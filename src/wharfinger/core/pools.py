@@ -5,6 +5,9 @@ What a workload states of several servers holds, or it gets none.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
+
+import numpy as np
 
 from wharfinger.core.memory_needs import told_of_memory
 from wharfinger.core.own_decisions import refused
@@ -14,6 +17,9 @@ from wharfinger.core.seams.verdicts import PlacementVerdict, Preempt
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Scale
+
+PLATFORMS_NAMED = 4
+"""So many of those that a workload waits for are named."""
 
 
 def place_within(
@@ -52,6 +58,7 @@ def _place_within(
     placement: PlacementPolicy, request: Request, view: View, allowed: Sequence[Servers]
 ) -> PlacementVerdict:
     preempting: Preempt | None = None
+    found: PlacementVerdict | None = None
     for servers in allowed:
         found = placement.place(request, only(view, servers))
         if isinstance(found, Place):
@@ -60,14 +67,34 @@ def _place_within(
             preempting = found
     if preempting is not None:
         return preempting
+    waits, reason = ReasonCode.WAITS_FOR_QUALITY in request.told, ReasonCode.WAITS_FOR_QUALITY
+    if waits and isinstance(found, Refuse) and found.decision.reason is ReasonCode.NO_ROOM:
+        # That is said already, and whether another server has room changes nothing.
+        return Refuse(refused(found.decision, reason, "", ""), _names(view, allowed))
     anywhere = placement.place(request, view)
     if not allowed or not isinstance(anywhere, Place | Preempt):
         return anywhere
     elsewhere = " and ".join(each.server for each in anywhere.placements) or "another"
     told = replace(anywhere.decision, predicted=None, candidates=())
+    taken = np.unique(view.platform[np.logical_or.reduce(allowed)]).tolist()
     message = f"no server of its queue has room for it; {elsewhere} has, and is for others"
-    mend = "an end on a server of its queue, or the end of its slack: then it may take any"
-    return Refuse(refused(told, ReasonCode.WAITS_FOR_QUALITY, message, mend))
+    if 0 < len(taken) < len(view.platforms):
+        names = _some(sorted(view.platforms[at] for at in taken))
+        message = f"it waits for a server of {names}; {elsewhere} has room, and suits it less"
+    mend = "an end on a server that it waits for, or the end of its slack: then it may take any"
+    return Refuse(refused(told, reason, message, mend), _names(view, allowed))
+
+
+def _names(view: View, allowed: Sequence[Servers]) -> tuple[str, ...]:
+    """Of the servers that are in one of the sets."""
+    return tuple(compress(view.names, np.logical_or.reduce(allowed).tolist()))
+
+
+def _some(platforms: Sequence[str]) -> str:
+    """Platforms in words; of many the first."""
+    more = len(platforms) - PLATFORMS_NAMED
+    others = [f"{more} other platforms"] if more > 1 else platforms[PLATFORMS_NAMED:]
+    return " or ".join((*platforms[:PLATFORMS_NAMED], *others))
 
 
 def only(view: View, servers: Servers) -> View:

@@ -32,7 +32,7 @@ from wharfinger.simulator.truth.physics.regimes import Regime
 SCENARIO = OVERSUBSCRIBED
 POLICY = "paragon[placement.sources=2]"
 """With the two runs against sources of interference that were published (2.4)."""
-ADMISSION = "arq[ranges=quantile]"
+ADMISSION = "arq[ranges=quantile,platforms=any,late=first]"
 """So that all classes are used: with equal ranges nearly all workloads are in the two lowest."""
 WITHIN_SECONDS, SHARE = 2700.0, 0.6
 """What the paper says of Figure 2a: that share of servers is freed within that time."""

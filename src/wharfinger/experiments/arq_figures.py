@@ -21,8 +21,10 @@ from wharfinger.simulator.results.outcome import Outcome
 
 PARAGON = "paragon[placement.sources=2]"
 """With the two runs against sources of Paragon 2.4: what is predicted of them tells few apart."""
-ARQ, PUBLISHED_ARQ = f"{PARAGON} + arq[ranges=quantile]", f"{PARAGON} + arq[higher=empty]"
-PUBLISHED_QUANTILE = f"{PARAGON} + arq[higher=empty,ranges=quantile]"
+PUBLISHED = "higher=empty,platforms=any,late=first"
+"""The paper's rules."""
+ARQ, PUBLISHED_ARQ = f"{PARAGON} + arq[ranges=quantile]", f"{PARAGON} + arq[{PUBLISHED}]"
+PUBLISHED_QUANTILE = f"{PARAGON} + arq[{PUBLISHED},ranges=quantile]"
 CAUSED = f"{PARAGON} + arq[quality=caused]"
 """Equation 1 as TOCS prints it."""
 POLICIES = (
@@ -31,7 +33,7 @@ POLICIES = (
     "interference-oblivious", "least-loaded",
 )  # fmt: skip
 BY_QUEUES = {
-    count: f"{PARAGON} + arq[queues={count},higher=empty,ranges=quantile]"
+    count: f"{PARAGON} + arq[queues={count},{PUBLISHED},ranges=quantile]"
     for count in (1, 2, 3, 5, 10, 15, 20)
 }
 UTILIZATION = "utilization_cpu_to_95pct_mean"

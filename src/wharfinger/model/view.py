@@ -236,6 +236,19 @@ class View:
         """
         return list(self.names).index(server) if self.rows is None else self.rows[server]
 
+    def largest_cpu(self, allowed: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
+        """(P,) thousandths of a CPU of each platform's largest server that accepts work, or 0.
+
+        ``allowed`` (S,) leaves out others, as ``Request.allowed``.
+        """
+        if allowed is None and self.largest is not None:
+            return self.largest
+        takes = self.accepting > 0
+        takes = takes if allowed is None else takes & (allowed > 0)
+        largest = np.zeros(len(self.platforms), dtype=np.int64)
+        np.maximum.at(largest, self.platform, np.where(takes, self.cpu_capacity, 0))
+        return largest
+
     def snapshot(self) -> "View":
         """A copy that stays as it is, for a decision that is made elsewhere.
 

@@ -42,6 +42,16 @@ def room_by_quality(
     later_below: float,
     at_least: int = 1,
 ) -> tuple[bool, bool, float, float]: ...
+def near_best(
+    drop: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    largest: NDArray[np.int64],
+    cpu: int,
+    slower_by: float,
+    std: float,
+    share: float,
+    least: float,
+) -> NDArray[np.bool_] | None: ...
 def tiers_with_room(
     quality: NDArray[np.float64],
     accepting: NDArray[np.uint8],

@@ -11,6 +11,7 @@ from wharfinger.model.profile import Estimate
 from wharfinger.native import (
     BusyCurve,
     OrderedRows,
+    near_best,
     needed_quality,
     refresh_quality,
     room_by_quality,
@@ -145,6 +146,28 @@ def test_servers_with_room_by_their_quality(seed, servers):
         assert (has_later, share, later_share) == (later_now, own_then, later_then)
     with pytest.raises(ValueError, match="different lengths"):
         room_by_quality(quality[1:], *columns, *need, *own, *later)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 9), st.sampled_from([0.1, 0.9]))
+def test_platforms_near_the_best_are_those_of_which_that_is_as_likely(seed, count, least):
+    rng = np.random.default_rng(seed)
+    drop, variance = rng.normal(0, 0.5, count), rng.uniform(0, 0.2, count)
+    largest, longer = rng.choice([0, 1000, 4000], count), rng.uniform(0, 0.5)
+    found = near_best(drop, variance, largest, 2000, longer, 0.02, 0.3, least)
+    able = largest >= 2000
+    if not able.any():
+        assert found is None
+        return
+    ahead = np.log1p(longer) - (drop - drop[able].min())
+    kept = normal_below(ahead / np.sqrt(variance + 0.02**2)) * able
+    near = kept >= 0.3 * kept.max()
+    if kept.max() < least or near.all():
+        assert found is None
+    else:
+        assert found is not None
+        assert found.tolist() == near.tolist()
+    with pytest.raises(ValueError, match="different lengths"):
+        near_best(drop, variance[1:], largest, 2000, longer, 0.02, 0.3, least)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 12))

@@ -25,9 +25,19 @@ from wharfinger.model.queue_accounts import KEPT, QueueAccount
 from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Measure, Reservation, Scale, Target, Workload, WorkloadType
 from wharfinger.native import Releases, switch_after
-from wharfinger.policies.admission.arq import ANY, Arq, ArqSettings, Higher, ServiceOrder
+from wharfinger.policies.admission.arq import (
+    ANY,
+    LATE,
+    Arq,
+    ArqSettings,
+    Higher,
+    Late,
+    Platforms,
+    ServiceOrder,
+)
 from wharfinger.policies.admission.busy_periods import BusyFamily, BusyPeriods
 from wharfinger.policies.admission.fifo import BEST_EFFORT
+from wharfinger.policies.admission.platforms import suitable_platforms
 from wharfinger.policies.admission.quality import QualityMeasure, Ranges, demand, qualities
 from wharfinger.policies.admission.slack import waiting_slack
 from wharfinger.policies.admission.stability import load_factors, traffic
@@ -111,7 +121,12 @@ def test_a_workload_waits_in_the_class_of_its_demand(
     ("request_", "why"),
     [
         (asked(None), "no scores"),
-        (asked(scores(60, 20), waited=60.0), "its tolerance of 5% lets it wait for 50s, and"),
+        (
+            asked(scores(60, 20), waited=60.0, priority=1),
+            "its tolerance of 5% lets it wait for 50s, and",
+        ),
+        (asked(scores(60, 20), waited=1060.0), "it has waited for 17m40s"),
+        (asked(scores(60, 20), waited=60.0, waiting_seconds=50.0), "its manifest lets it wait"),
         (asked(scores(60, 20), expected_seconds=None), "it is not known how long it takes"),
         (asked(scores(60, 20), target=None), "nothing says how long it may wait"),
         (
@@ -142,7 +157,7 @@ def test_nobody_waits_beyond_its_slack(fields: dict[str, Any], limit: float) -> 
     """Waiting in one class after another it reaches the queue for any server in time."""
     arq, now, queue, hops = Arq(), 5000.0, "", 0
     verdict: Any = arq.enqueue(asked(scores(20, 60), **fields), seen(EMPTY))
-    while verdict.queue != ANY:
+    while verdict.queue not in {ANY, LATE}:
         assert verdict.queue != queue
         queue, now, hops = verdict.queue, verdict.review_at, hops + 1
         view = replace(seen(EMPTY), now=now)
@@ -152,6 +167,74 @@ def test_nobody_waits_beyond_its_slack(fields: dict[str, Any], limit: float) -> 
     assert hops > 1, "where nothing is known, each class gets its part"
     late = asked(scores(20, 60), waited=limit + 1, **fields)
     assert not arq.servers(late, "class-8", seen(EMPTY)), "even if it were not reviewed"
+
+
+def test_whose_target_is_lost_is_put_last_until_it_has_waited_for_as_long_as_it_runs() -> None:
+    arq, question = Arq(), asked(scores(60, 20), waited=60.0)
+    answer = arq.enqueue(question, seen(EMPTY))
+    assert (answer.queue, answer.review_at) == (LATE, pytest.approx(5940.0))
+    assert answer.decision is not None
+    assert "after those that can still keep their targets" in answer.decision.message
+    assert arq.servers(question, LATE, seen(EMPTY)) == ()
+    assert arq.queues.index(LATE) > arq.queues.index("class-1")
+    verdict = arq.review(asked(scores(60, 20), waited=1000.0), LATE, seen(EMPTY))
+    assert isinstance(verdict, Divert)
+    assert verdict.queue == ANY
+    assert "waited for 16m40s, as long as it runs" in verdict.decision.message
+    for first in (Arq(ArqSettings(late=Late.FIRST)), Arq(ArqSettings(queues=1))):
+        assert LATE not in first.queues
+        assert first.enqueue(question, seen(EMPTY)).queue == ANY
+
+
+def on_platforms(**std: float) -> Classification:
+    """Twice as fast on one platform, and half as fast on another, as on the usual one."""
+    platforms = {"fast": Estimate(2.0, 0.1), "slow": Estimate(0.5, 0.1)}
+    known = {name: replace(each, std=std.get(name, each.std)) for name, each in platforms.items()}
+    return replace(scores(60, 20), platform="usual", platforms=known)
+
+
+def of_platforms(*of_servers: str) -> View:
+    names = tuple(sorted({"fast", "slow", "usual"}))
+    rows = np.array([names.index(each) for each in of_servers], dtype=np.intp)
+    return replace(cluster(*[None] * len(of_servers)), platforms=names, platform=rows)
+
+
+def test_it_waits_for_platforms_on_which_its_target_is_not_much_less_likely_kept() -> None:
+    view = of_platforms("slow", "fast", "usual", "slow", "fast")
+    needs = {"reservation": Reservation(1000, 0), "tolerance": 0.05}
+    (taken,) = Arq().servers(asked(on_platforms(), **needs), "class-4", seen(view))
+    assert taken.tolist() == [False, True, False, False, True]
+    # With a longer slack it may run slower; where little is known it may be fast enough.
+    for known, tolerance, wanted in (
+        (on_platforms(), 1.5, [False, True, True, False, True]),
+        (on_platforms(slow=3.0, fast=3.0), 0.05, [True, True, False, True, True]),
+    ):
+        (taken,) = Arq().servers(
+            asked(known, **{**needs, "tolerance": tolerance}), "class-4", seen(view)
+        )
+        assert taken.tolist() == wanted
+    assert not Arq(ArqSettings(platforms=Platforms.ANY)).servers(
+        asked(on_platforms(), **needs), "class-4", seen(view)
+    )
+
+
+def test_the_best_platform_is_one_that_it_fits_on() -> None:
+    view = of_platforms("slow", "fast", "usual")
+    small = replace(view, cpu_capacity=np.array([4000, 500, 4000]))
+    question = asked(on_platforms(), reservation=Reservation(1000, 0))
+    (taken,) = Arq().servers(question, "class-4", seen(small))
+    assert taken.tolist() == [False, False, True]
+    labelled = replace(question, allowed=np.array([1, 0, 0], dtype=np.uint8))
+    suitable = suitable_platforms(labelled, waiting_slack(labelled, view.platforms), view)
+    assert suitable is not None
+    assert dict(zip(view.platforms, suitable.tolist(), strict=True))["slow"]
+
+
+@pytest.mark.parametrize("settings", [ArqSettings(), ArqSettings(platforms=Platforms.ANY)])
+def test_one_that_waits_for_a_platform_blocks_no_other(settings: ArqSettings) -> None:
+    blocks = Arq(settings).blocks(ReasonCode.WAITS_FOR_QUALITY)
+    assert blocks == (settings.platforms is Platforms.ANY)
+    assert Arq(settings).blocks(ReasonCode.NO_ROOM)
 
 
 MEASURED = Measurements({Quantity.RATE: {1000: Entry(12.0), 500: Entry(7.0)}}, total=12_000.0)
@@ -230,9 +313,10 @@ def test_what_can_not_be_kept_is_told_at_once_and_waits_for_nothing(
     assert verdict.decision.reason is ReasonCode.WILL_MISS
     assert verdict.decision.message == f"{why}; none waits before it"
     answer = Arq().enqueue(replace(question, measurements=MEASURED), seen(EMPTY))
-    assert answer.queue == ANY
+    assert answer.queue == LATE
     assert answer.decision is not None
-    assert answer.decision.message == f"it may take any server at once: {why}"
+    when = "after those that can still keep their targets"
+    assert answer.decision.message == f"it may take any server {when}: {why}"
 
 
 @pytest.mark.parametrize(
@@ -544,7 +628,7 @@ def test_servers_that_leave_while_a_class_waits_for_them_strand_nobody() -> None
     story.tell(ev.ServerLeft("server0", "gone"))
     story.tell(ev.WorkloadVanished(story.key("noisy"), "its server is gone"))
     seen_queues = [record.queue]
-    while record.queue != ANY:
+    while record.queue != LATE:
         due = story.manager.wake_at(story.now)
         assert due is not None
         story.now = max(story.now, due)

@@ -36,6 +36,7 @@ from wharfinger.policies.admission.busy_periods import (
     fitted,
 )
 from wharfinger.policies.admission.fifo import BEST_EFFORT, Fifo, FifoSettings
+from wharfinger.policies.admission.platforms import suitable_platforms
 from wharfinger.policies.admission.quality import (
     QualityMeasure,
     Ranges,
@@ -62,7 +63,9 @@ from wharfinger.policies.admission.waits import (
 )
 
 ANY = "any"
-"""The queue of those that may take any server: they have no slack to wait, or none left."""
+"""The queue of those that may take any server: they have no slack to wait."""
+LATE = "late"
+"""The queue of those whose slack is over: their targets are lost, or nearly so."""
 MOST_QUEUES = 100
 GRID = 72
 """Times for which a queue's report looks at the wait."""
@@ -92,6 +95,24 @@ class Higher(StrEnum):
     (TOCS 4.2)."""
 
 
+class Platforms(StrEnum):
+    """Which platforms one that waits in a class takes."""
+
+    SUITABLE = "suitable"
+    """Those on which its target is not much less likely kept than on the best (``platforms``)."""
+    ANY = "any"
+    """All: as published, by quality alone."""
+
+
+class Late(StrEnum):
+    """When those are served whose slack is over."""
+
+    LAST = "last"
+    """After those that can still keep their targets, until they have waited for as long as they
+    run: from then on first."""
+    FIRST = "first"
+
+
 class ServiceOrder(StrEnum):
     """Who is served first in a class."""
 
@@ -115,6 +136,10 @@ class ArqSettings(FifoSettings):
         order: Who is served first in a class: by ``arrival``, or the ``shortest``.
         higher: When a workload may take servers of a higher class: ``always``, or only where that
             queue is ``empty`` (published).
+        platforms: Which platforms one that waits in a class takes: ``suitable`` ones, or ``any``
+            (published).
+        late: When those are served whose slack is over: ``last``, or ``first`` (published). One
+            whose priority is above 0 is never served last.
     """
 
     queues: int = 10
@@ -123,6 +148,8 @@ class ArqSettings(FifoSettings):
     objective: Objective = Objective.EXPECTED
     order: ServiceOrder = ServiceOrder.ARRIVAL
     higher: Higher = Higher.ALWAYS
+    platforms: Platforms = Platforms.SUITABLE
+    late: Late = Late.LAST
 
 
 class Arq(Fifo):
@@ -140,7 +167,9 @@ class Arq(Fifo):
         self._equal: list[float] = edges(count, Ranges.EQUAL, np.zeros(0)).tolist()
         self._ordered = OrderedRows()
         self._at = {name: at for at, name in enumerate(self._classes)}
-        self.queues = (ANY, *reversed(self._classes), BEST_EFFORT)
+        self._puts_last = bool(self._classes) and self.settings.late is Late.LAST
+        late = (LATE,) if self._puts_last else ()
+        self.queues = (ANY, *reversed(self._classes), *late, BEST_EFFORT)
         self._takes_better = self.settings.objective is Objective.MAX
         self._takes_higher = self.settings.higher is Higher.ALWAYS
         self._ahead = tuple(self.queues[: count - at] for at in range(count))
@@ -199,11 +228,15 @@ class Arq(Fifo):
         slack = self._slack(request, view)
         between = self._classes_begin(view) if self._classes else None
         classification = request.classification
-        if between is None or classification is None or slack.left_seconds <= LEAST_WAIT:
-            why = slack.why() if between is not None and classification is not None else "no scores"
+        if between is None or classification is None:
+            numbers = {"slack_seconds": slack.left_seconds}
+            message = "it may take any server at once: no scores"
+            return Admit(self._decision(message, numbers), ANY)
+        if slack.left_seconds <= LEAST_WAIT:
+            why = slack.why()
             why = f"its target can't be kept: {why}" if slack.is_lost else why
-            message = f"it may take any server at once: {why}"
-            return Admit(self._decision(message, {"slack_seconds": slack.left_seconds}), ANY)
+            queue, review_at, told = self._without_slack(request, slack, view, "at once", why)
+            return Admit(told, queue, review_at)
         needs = demand(classification, self.settings.quality)
         at = bisect_right(between, needs)
         queue, rank = self._classes[at], self._rank(slack)
@@ -216,17 +249,41 @@ class Arq(Fifo):
         """To the class below at its time; at the end of its slack it may take any server."""
         at = self._at.get(queue)
         if at is None:
-            return None
+            return self._served_first(request) if queue == LATE else None
         slack = self._slack(request, view)
         if at == 0 or slack.left_seconds <= LEAST_WAIT:
-            message = f"it may take any server now: {slack.why()}"
-            return Divert(ANY, self._decision(message, {"slack_seconds": slack.left_seconds}))
+            to, review_at, told = self._without_slack(request, slack, view, "now", slack.why())
+            return Divert(to, told, review_at)
         name, rank = self._classes[at - 1], self._rank(slack)
         message = f"no server of {queue} has come free in time: from now on it waits in {name}"
         # It is one of those that wait in the queue that it leaves.
         place = self._place_in(at - 1, request, rank, view, leaves=1)
         told, review_at = self._waiting(request, place, slack, view, message, {})
         return Divert(name, told, review_at, rank)
+
+    def _without_slack(
+        self, request: Request, slack: WaitingSlack, view: AdmissionView, when: str, why: str
+    ) -> tuple[str, float | None, Decision]:
+        """The queue of one that has no slack left, when it is reviewed there, and what is told.
+
+        It is put last where its target is lost. Where its user says how long it may wait, it need
+        not be; where nothing says how long, every wait may lose it.
+        """
+        workload, queue, review_at = request.workload, ANY, None
+        is_lost = slack.limit_seconds is not None and workload.waiting_seconds is None
+        passed = slack.expected_seconds or TYPICAL_SECONDS
+        waits_on = workload.priority <= 0 and slack.waited_seconds < passed
+        if self._puts_last and is_lost and waits_on and not request.restarted:
+            queue, review_at = LATE, view.now + passed - slack.waited_seconds
+            when = "after those that can still keep their targets"
+        message = f"it may take any server {when}: {why}"
+        return queue, review_at, self._decision(message, {"slack_seconds": slack.left_seconds})
+
+    def _served_first(self, request: Request) -> Divert:
+        """Of one that has been served last for as long as it runs."""
+        waited = formatted(round(request.waited_seconds, 1))
+        message = f"it is not put last any more: it has waited for {waited}, as long as it runs"
+        return Divert(ANY, self._decision(message, {}))
 
     def _rank(self, slack: WaitingSlack) -> float:
         if self.settings.order is ServiceOrder.ARRIVAL or slack.expected_seconds is None:
@@ -261,7 +318,8 @@ class Arq(Fifo):
         numbers["switch_seconds"] = after
         where = self._classes[at - 1] if at > 0 and after < left else "any server"
         need, told = request.reserved(view.cluster.capabilities), ""
-        in_time = self._served(place, need, ends, [left], after, view)
+        suitable = self._suitable(request, slack, view.cluster)
+        in_time = self._served(place, need, ends, [left], after, view, suitable)
         if in_time is not None:
             over = numbers["wait_over_slack_probability"] = 1 - in_time[0]
             told = f"; it should be placed by then with {1 - over:.0%}"
@@ -331,12 +389,14 @@ class Arq(Fifo):
         # What has been placed before waits for no quality: nothing reviews it again.
         if at is None or request.restarted or request.excluded:
             return ()
-        if self._slack(request, view).left_seconds <= LEAST_WAIT:
+        slack = self._slack(request, view)
+        if slack.left_seconds <= LEAST_WAIT:
             return ()
         of_servers = qualities(view.cluster, self.settings.quality)
         if of_servers is None:
             return ()
         begin = self._pools_begin(of_servers, view.cluster)
+        of_servers = _on(self._suitable(request, slack, view.cluster), of_servers, view.cluster)
         if self._takes_higher:
             good = of_servers >= (begin[at - 1] if at else -inf)
             return () if good.all() else (good,)
@@ -346,9 +406,19 @@ class Arq(Fifo):
         # Empty would say that it may take any.
         return useful or [tiers[0]]
 
+    def _suitable(
+        self, request: Request, slack: WaitingSlack, cluster: View
+    ) -> NDArray[np.bool_] | None:
+        """(P,) the platforms that one takes that waits in a class; ``None`` = all."""
+        if self.settings.platforms is Platforms.ANY:
+            return None
+        return suitable_platforms(request, slack, cluster)
+
     def blocks(self, reason: ReasonCode) -> bool:
-        """For want of room, or of a server of its class."""
-        return reason is ReasonCode.WAITS_FOR_QUALITY or super().blocks(reason)
+        """For want of room; of a server of its class only where all of a class take the same."""
+        if reason is ReasonCode.WAITS_FOR_QUALITY:
+            return self.settings.platforms is Platforms.ANY
+        return super().blocks(reason)
 
     # --- waits ------------------------------------------------------------------------------
 
@@ -378,17 +448,20 @@ class Arq(Fifo):
         times: list[float],
         turns_after: float,
         view: AdmissionView,
+        suitable: NDArray[np.bool_] | None = None,
     ) -> list[float] | None:
         """Probability that one that waits in a class is placed, by time; ``None`` = unknown.
 
         It turns to the class below ``turns_after`` so many seconds: from then on the ends there
-        count, and the servers that have room there now.
+        count, and the servers that have room there now. ``suitable`` (P,) are the platforms that it
+        takes; ``None`` = all.
         """
         at, cluster = place.at, view.cluster
         of_servers = qualities(cluster, self.settings.quality)
         if ends is None or of_servers is None:
             return None
         begin = self._pools_begin(of_servers, cluster)
+        of_servers = _on(suitable, of_servers, cluster)
         own = self._taken_from(at, begin, view)
         turned = self._taken_from(at - 1, begin, view) if at > 0 else own
         has_place, turns_to_place, share, share_turned = room(
@@ -468,9 +541,9 @@ class Arq(Fifo):
 
     def _loads(self, pools: NDArray[np.intp], view: AdmissionView) -> dict[str, QueueLoad]:
         """Of each class, and of the queue whose servers are all."""
-        fits, queues = _noted(view.note).fits, (*self._classes, ANY)
+        fits, queues = _noted(view.note).fits, (*self._classes, ANY, LATE)
         counts = {name: int((pools == row).sum()) for name, row in self._at.items()}
-        counts[ANY] = int((view.cluster.accepting > 0).sum())
+        counts[ANY] = counts[LATE] = int((view.cluster.accepting > 0).sum())
         holds = {
             name: max(1, counts[name], len(view.accounts[name].began))
             for name in queues
@@ -509,6 +582,13 @@ class Arq(Fifo):
         return Decision(
             Stage.ADMISSION, self.name, True, ReasonCode.OK, message=message, numbers=numbers
         )
+
+
+def _on(suitable: NDArray[np.bool_] | None, of_servers: Array, cluster: View) -> Array:
+    """(S,) qualities; NaN, which is in no class, on platforms that are not suitable."""
+    if suitable is None:
+        return of_servers
+    return np.where(suitable[cluster.platform], of_servers, np.nan)
 
 
 def _ends(busy: BusyPeriods | None, began: list[list[float]], now: float) -> Releases | None:

@@ -387,7 +387,7 @@ class Paragon(ByReservation):
             return 1.0
         period = view.capabilities.quota_period_seconds
         parts = parts_of(request.workload, classification, 0.0, period)
-        large = [largest >= cpu for largest in _largest_cpu(view).tolist()]
+        large = [largest >= cpu for largest in view.largest_cpu().tolist()]
         if not parts or not any(large):
             return 1.0
         alone = normalized_with(parts, cpu, self._settings.confidence)
@@ -620,15 +620,6 @@ class Paragon(ByReservation):
                 message = f"{message}; its target is out of reach: {kept_alone(probability)}"
         given = self.name, request, need, view, ranked, message
         return plan(*given, reason=reason, compared=compared, predicted=predicted)
-
-
-def _largest_cpu(view: View) -> NDArray[np.int64]:
-    """(P,) thousandths of a CPU of the largest server of each platform that accepts work, or 0."""
-    if view.largest is not None:
-        return view.largest
-    largest = np.zeros(len(view.platforms), dtype=np.int64)
-    np.maximum.at(largest, view.platform, np.where(view.accepting > 0, view.cpu_capacity, 0))
-    return largest
 
 
 def turns_of(view: View, more_millicpus: int, rows: Rows) -> Array | None:

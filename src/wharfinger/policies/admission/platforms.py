@@ -1,0 +1,39 @@
+"""Which platforms are worth waiting for: an extension of ARQ, whose queues know interference alone.
+
+A workload that takes the first server with room has often lost its target by that: on most
+platforms it runs slower than its tolerance allows. What is left of its slack says how much slower
+it may run; what is classified says how likely it is not slower.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wharfinger.classification.prediction import slower
+from wharfinger.classification.worth import LEAST_STD
+from wharfinger.model.view import Request, View
+from wharfinger.native import near_best
+from wharfinger.policies.admission.slack import WaitingSlack
+
+NEAR_BEST = 0.3
+"""Share of the best platform's probability that suffices. Measured (docs/arq.md)."""
+LEAST_KEPT = 0.1
+"""Where the best platform's is lower the target is lost, and no platform is worth a wait."""
+
+
+def suitable_platforms(
+    request: Request, slack: WaitingSlack, cluster: View
+) -> NDArray[np.bool_] | None:
+    """(P,) the platforms on which its target is not much less likely kept than on the best.
+
+    The best is the one that does most for it of those with a server that it fits on when that is
+    empty. Interference is left out: it is not known before a server is chosen. ``None`` = all are
+    suitable, or nothing is known.
+    """
+    known, expected = request.classification, slack.expected_seconds
+    if known is None or not expected or len(cluster.platforms) < 2:
+        return None
+    cpu = request.reserved(cluster.capabilities).cpu_millicpus
+    drop, variance = slower(known, cluster.platforms, cpu)
+    largest, longer = cluster.largest_cpu(request.allowed), slack.left_seconds / expected
+    at_least = NEAR_BEST, LEAST_KEPT
+    return near_best(drop, variance, largest, max(1, cpu), longer, LEAST_STD, *at_least)
