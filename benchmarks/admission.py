@@ -1,25 +1,28 @@
 """What an admission's decisions cost: ten queues, 10,000 waiting, by the number of servers.
 
-    python -m benchmarks.admission --rounds 2000
+    python -m benchmarks.admission --rounds 2000 [--whole]
 
 `enqueue`, `review` and `servers` of `arq`, each beside `fifo` (the peer) and an empty call (the
 floor); and a refit of all queues. 200 workloads of each queue hold resources. Half of the servers
-are empty, or none has room (`full`).
+are empty, or none has room (`full`). With `--whole`, too: a whole run of Paragon's oversubscribed
+cluster, 8,500 workloads on 1,000 servers, each in a process of its own.
 
 Times are those of the CPU, the clock's own (the floor) included. Where other work shares the CPU
 its caches are cold after each switch: so each question is asked a few times, and `quiet_p99` is of
 the least of these.
 """
 
+import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from multiprocessing import get_context
 from random import Random
 
 import numpy as np
 
-from benchmarks._harness import arguments, report
+from benchmarks._harness import parser, report
 from wharfinger.contention.combined import Combined
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.queues import QueueEntry
@@ -32,7 +35,8 @@ from wharfinger.model.queue_accounts import KEPT, QueueAccount
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Reservation, Run, Target, Workload, WorkloadType
 from wharfinger.policies.registry import make_policy
-from wharfinger.testing.policy import make_view
+from wharfinger.simulator.run import RunSpec, prepare
+from wharfinger.testing.policy import PLATFORMS, make_view
 
 SERVERS = (100, 1_000, 10_000)
 WAITING = 1_000
@@ -47,7 +51,9 @@ def scores(random: Random) -> Classification:
     """A program's, drawn."""
     tolerated = {source: Estimate(random.uniform(30, 100), 5.0) for source in SharedResource}
     caused = {source: Estimate(random.uniform(0, 70), 5.0) for source in SharedResource}
-    return Classification("drawn", "1", tolerated=tolerated, caused=caused)
+    platforms = {name: Estimate(random.uniform(0.4, 1.5), 0.1) for name in PLATFORMS}
+    known = {"tolerated": tolerated, "caused": caused, "platforms": platforms}
+    return Classification("drawn", "1", platform="profiled", **known)
 
 
 def cluster(servers: int, random: Random, *, full: bool) -> View:
@@ -59,6 +65,7 @@ def cluster(servers: int, random: Random, *, full: bool) -> View:
     room, none = np.full(servers, 8000), np.zeros(servers, dtype=np.int64)
     return replace(
         made,
+        largest=np.full(len(PLATFORMS), 8000),
         accepting=np.ones(servers, dtype=np.uint8),
         unsettled=np.zeros(servers, dtype=np.uint8),
         cpu_capacity=room,
@@ -154,8 +161,24 @@ def run(name: str, servers: int, rounds: int, seed: int, *, full: bool) -> dict[
     }
 
 
+def whole(name: str) -> dict[str, object]:
+    """A whole run, in this process: its peak of memory is that of all that it has done."""
+    spec = RunSpec("paragon-ec2-oversubscribed", "paragon", name, seed=1)
+    began = time.process_time()
+    outcome = prepare(spec).run()
+    return {
+        "admission": name,
+        "workloads": len(outcome.fates),
+        "cpu_seconds": time.process_time() - began,
+        "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "kept_fraction": outcome.summary["qos_kept_fraction"],
+    }
+
+
 def main() -> None:
-    options = arguments("Cost of an admission's decisions, with ten queues and 10,000 waiting.")
+    made = parser("Cost of an admission's decisions, with ten queues and 10,000 waiting.")
+    made.add_argument("--whole", action="store_true", help="two whole runs, too (minutes)")
+    options = made.parse_args()
     names = ("fifo", "arq", "arq[higher=empty,ranges=quantile]")
     results = [
         run(name, servers, options.rounds, options.seed, full=full)
@@ -163,6 +186,9 @@ def main() -> None:
         for full in (False, True)
         for name in names
     ]
+    if options.whole:
+        with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+            results += pool.map(whole, ("fifo", "arq"), chunksize=1)
     report("admission", options, results)
 
 

@@ -347,6 +347,8 @@ def room_by_quality(
     double later_least,
     double later_below,
     int64_t at_least=1,
+    const int64_t[::1] platform=None,
+    const uint8_t[::1] suitable=None,
 ):
     """Which servers have room for a workload: now, and when one of their residents ends.
 
@@ -356,6 +358,8 @@ def room_by_quality(
         least: It takes servers of this quality and more, but ``below`` that.
         later_least: The same of the servers that it takes later on; so ``later_below``.
         at_least: So many servers are needed together.
+        platform: (S,) the row of each server's platform in ``suitable`` (P,), which says whether it
+            takes servers of that; ``None`` = of all.
 
     Returns:
         Whether so many have room now of the servers that it takes; whether of those that it takes
@@ -366,6 +370,7 @@ def room_by_quality(
         ValueError: The columns' lengths differ.
     """
     cdef Py_ssize_t s, servers = quality.shape[0]
+    cdef bint takes_all = suitable is None
     cdef int64_t everyone = 0, useful = 0, useful_later = 0
     cdef int64_t now = 0, later = 0
     cdef double staying, then, cpu_then, memory_then
@@ -375,9 +380,13 @@ def room_by_quality(
         and memory_capacity.shape[0] == memory_allocated.shape[0] == servers
     ):
         raise ValueError("columns of servers have different lengths")
+    if not takes_all and (platform is None or platform.shape[0] != servers):
+        raise ValueError("columns of servers have different lengths")
     for s in range(servers):
         everyone += residents[s]
         if not accepting[s] or unsettled[s]:
+            continue
+        if not takes_all and not suitable[platform[s]]:
             continue
         if (
             cpu_capacity[s] - cpu_allocated[s] >= cpu
@@ -426,8 +435,9 @@ def near_best(
     Args:
         drop: (P,) what each platform takes off the logarithm of its performance, and (P,) its
             ``variance``; ``std`` is added to that everywhere.
-        largest: (P,) thousandths of a CPU of the largest server; of a smaller one than ``cpu`` it
-            takes nothing.
+        largest: (P,) thousandths of a CPU of the largest server; the best is none whose servers
+            are all smaller than ``cpu``. These may be near it all the same: some placements give
+            less.
         slower_by: So much longer it may take than on the fastest platform, as a share.
         share: Of the best platform's probability that suffices.
         least: That probability, below which no platform is better than others.
@@ -452,10 +462,8 @@ def near_best(
     cdef double[::1] kept = kept_array
     cdef uint8_t[::1] near = near_array.view(np.uint8)
     for p in range(platforms):
+        kept[p] = 0.5 * erfc((drop[p] - fastest - may) / sqrt(2.0 * (variance[p] + std * std)))
         if largest[p] >= cpu:
-            kept[p] = 0.5 * erfc(
-                (drop[p] - fastest - may) / sqrt(2.0 * (variance[p] + std * std))
-            )
             best = max(best, kept[p])
     if best < least:
         return None

@@ -78,10 +78,11 @@ def _place_within(
     told = replace(anywhere.decision, predicted=None, candidates=())
     taken = np.unique(view.platform[np.logical_or.reduce(allowed)]).tolist()
     message = f"no server of its queue has room for it; {elsewhere} has, and is for others"
+    mend = "an end on a server of its queue, or the end of its slack: then it may take any"
     if 0 < len(taken) < len(view.platforms):
         names = _some(sorted(view.platforms[at] for at in taken))
         message = f"it waits for a server of {names}; {elsewhere} has room, and suits it less"
-    mend = "an end on a server that it waits for, or the end of its slack: then it may take any"
+        mend = "an end on a server of these, or the end of its slack: then it may take any"
     return Refuse(refused(told, reason, message, mend), _names(view, allowed))
 
 

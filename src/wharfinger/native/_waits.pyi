@@ -41,6 +41,8 @@ def room_by_quality(
     later_least: float,
     later_below: float,
     at_least: int = 1,
+    platform: NDArray[np.int64] | None = None,
+    suitable: NDArray[np.uint8] | None = None,
 ) -> tuple[bool, bool, float, float]: ...
 def near_best(
     drop: NDArray[np.float64],

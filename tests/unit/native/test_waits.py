@@ -146,6 +146,14 @@ def test_servers_with_room_by_their_quality(seed, servers):
         assert (has_later, share, later_share) == (later_now, own_then, later_then)
     with pytest.raises(ValueError, match="different lengths"):
         room_by_quality(quality[1:], *columns, *need, *own, *later)
+    suitable = np.array([random.random() < 0.5 for _ in view.platforms], dtype=np.uint8)
+    of_suitable = np.where(suitable[view.platform] > 0, quality, np.nan)
+    given = 1, view.platform, suitable
+    assert room_by_quality(quality, *columns, *need, *own, *later, *given) == room_by_quality(
+        of_suitable, *columns, *need, *own, *later
+    )
+    with pytest.raises(ValueError, match="different lengths"):
+        room_by_quality(quality, *columns, *need, *own, *later, 1, None, suitable)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 9), st.sampled_from([0.1, 0.9]))
@@ -159,9 +167,10 @@ def test_platforms_near_the_best_are_those_of_which_that_is_as_likely(seed, coun
         assert found is None
         return
     ahead = np.log1p(longer) - (drop - drop[able].min())
-    kept = normal_below(ahead / np.sqrt(variance + 0.02**2)) * able
-    near = kept >= 0.3 * kept.max()
-    if kept.max() < least or near.all():
+    kept = normal_below(ahead / np.sqrt(variance + 0.02**2))
+    best = kept[able].max()
+    near = kept >= 0.3 * best
+    if best < least or near.all():
         assert found is None
     else:
         assert found is not None

@@ -396,10 +396,15 @@ class Arq(Fifo):
         if of_servers is None:
             return ()
         begin = self._pools_begin(of_servers, view.cluster)
-        of_servers = _on(self._suitable(request, slack, view.cluster), of_servers, view.cluster)
+        suitable = self._suitable(request, slack, view.cluster)
         if self._takes_higher:
             good = of_servers >= (begin[at - 1] if at else -inf)
+            if suitable is not None:
+                good &= suitable[view.cluster.platform]
             return () if good.all() else (good,)
+        if suitable is not None:
+            # NaN is in no class.
+            of_servers = np.where(suitable[view.cluster.platform], of_servers, np.nan)
         bounds = [-inf, *begin, inf][at : self._end_above(at, view) + 1]
         tiers, has_room = tiers_by_quality(request, view.cluster, of_servers, bounds)
         useful = [servers for servers, fits in zip(tiers, has_room, strict=True) if fits]
@@ -461,11 +466,10 @@ class Arq(Fifo):
         if ends is None or of_servers is None:
             return None
         begin = self._pools_begin(of_servers, cluster)
-        of_servers = _on(suitable, of_servers, cluster)
         own = self._taken_from(at, begin, view)
         turned = self._taken_from(at - 1, begin, view) if at > 0 else own
         has_place, turns_to_place, share, share_turned = room(
-            cluster, of_servers, need, own, turned, place.servers
+            cluster, of_servers, need, own, turned, place.servers, suitable
         )
         if has_place:
             return [1.0] * len(times)
@@ -582,13 +586,6 @@ class Arq(Fifo):
         return Decision(
             Stage.ADMISSION, self.name, True, ReasonCode.OK, message=message, numbers=numbers
         )
-
-
-def _on(suitable: NDArray[np.bool_] | None, of_servers: Array, cluster: View) -> Array:
-    """(S,) qualities; NaN, which is in no class, on platforms that are not suitable."""
-    if suitable is None:
-        return of_servers
-    return np.where(suitable[cluster.platform], of_servers, np.nan)
 
 
 def _ends(busy: BusyPeriods | None, began: list[list[float]], now: float) -> Releases | None:

@@ -8,6 +8,7 @@ what is free then suffices and its quality is high enough then.
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.core.seams.admission import Servers
 from wharfinger.model.allocation import Allocation
@@ -36,11 +37,12 @@ def room(
     own: TakenServers,
     turned: TakenServers,
     servers: int = 1,
+    suitable: NDArray[np.bool_] | None = None,
 ) -> tuple[bool, bool, float, float]:
     """Whether it has a place on so many servers now, and of all ends the share that gives it one.
 
     Both ways: on servers that it may take from its queue, and on those of the queue to which it
-    turns. What ends is taken to hold as much as the mean of its server, and what a server lacks in
+    turns; of ``suitable`` platforms (P,) alone, ``None`` = of all. What ends is taken to hold as much as the mean of its server, and what a server lacks in
     quality to be of all residents alike. Where it has a place the others are not worked out.
     """
     return room_by_quality(
@@ -57,6 +59,8 @@ def room(
         *own,
         *turned,
         servers,
+        cluster.platform,
+        None if suitable is None else suitable.view(np.uint8),
     )
 
 
