@@ -42,8 +42,9 @@ def room(
     """Whether it has a place on so many servers now, and of all ends the share that gives it one.
 
     Both ways: on servers that it may take from its queue, and on those of the queue to which it
-    turns; of ``suitable`` platforms (P,) alone, ``None`` = of all. What ends is taken to hold as much as the mean of its server, and what a server lacks in
-    quality to be of all residents alike. Where it has a place the others are not worked out.
+    turns; of ``suitable`` platforms (P,) alone, ``None`` = of all. What ends is taken to hold as
+    much as the mean of its server, and what a server lacks in quality to be of all residents alike.
+    Where it has a place the others are not worked out.
     """
     return room_by_quality(
         quality,
