@@ -277,6 +277,18 @@ def test_how_long_it_may_wait_follows_from_its_target(
     assert slack.left_seconds == pytest.approx(limit - 20, abs=0.01)
 
 
+def test_a_target_rate_below_its_best_lets_it_run_slower_and_is_not_lost_by_a_wait() -> None:
+    known = replace(MEASURED, total=None)
+    for rate, spare in ((10.0, 12 / 9.5 - 1), (12.0, 12 / 11.4 - 1), (24.0, 0.05)):
+        question = asked(scores(60, 20), target=Target(rate_per_second=rate))
+        slack = waiting_slack(replace(question, measurements=known), ())
+        assert slack.left_seconds == pytest.approx(50.0), "it waits no longer for that"
+        assert slack.spare_seconds == pytest.approx(1000 * spare)
+        late = replace(question, measurements=known, waited_seconds=60.0)
+        queue = ANY if rate == 10 else LATE
+        assert Arq().enqueue(late, seen(EMPTY)).queue == queue
+
+
 def test_how_long_it_takes_is_what_it_takes_where_it_runs_best() -> None:
     curve = Curve((500, 1000), (Estimate(7.0, 0.1), Estimate(15.0, 0.1)))
     known = Classification(
@@ -628,7 +640,7 @@ def test_servers_that_leave_while_a_class_waits_for_them_strand_nobody() -> None
     story.tell(ev.ServerLeft("server0", "gone"))
     story.tell(ev.WorkloadVanished(story.key("noisy"), "its server is gone"))
     seen_queues = [record.queue]
-    while record.queue != LATE:
+    while record.queue not in {ANY, LATE}:
         due = story.manager.wake_at(story.now)
         assert due is not None
         story.now = max(story.now, due)

@@ -271,6 +271,7 @@ class Arq(Fifo):
         """
         workload, queue, review_at = request.workload, ANY, None
         is_lost = slack.limit_seconds is not None and workload.waiting_seconds is None
+        is_lost = is_lost and slack.spare_seconds <= LEAST_WAIT
         passed = slack.expected_seconds or TYPICAL_SECONDS
         waits_on = workload.priority <= 0 and slack.waited_seconds < passed
         if self._puts_last and is_lost and waits_on and not request.restarted:

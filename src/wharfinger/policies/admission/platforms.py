@@ -34,6 +34,6 @@ def suitable_platforms(
         return None
     cpu = request.reserved(cluster.capabilities).cpu_millicpus
     drop, variance = slower(known, cluster.platforms, cpu)
-    largest, longer = cluster.largest_cpu(request.allowed), slack.left_seconds / expected
+    largest, longer = cluster.largest_cpu(request.allowed), slack.spare_seconds / expected
     at_least = NEAR_BEST, LEAST_KEPT
     return near_best(drop, variance, largest, max(1, cpu), longer, LEAST_STD, *at_least)

@@ -37,6 +37,8 @@ class WaitingSlack(NamedTuple):
             longer than its target allows. ``None`` = nothing says how long.
         waited_seconds: Of these, so far.
         tolerance: Of its target, where that is what bounds it.
+        spare_seconds: From now on, that it may take longer than on its best platform: what is left,
+            or more where its tolerance bounds its wait, and its target rate is below its best.
     """
 
     left_seconds: float
@@ -45,6 +47,7 @@ class WaitingSlack(NamedTuple):
     limit_seconds: float | None = None
     waited_seconds: float = 0.0
     tolerance: float | None = None
+    spare_seconds: float = 0.0
 
     @property
     def is_lost(self) -> bool:
@@ -82,6 +85,7 @@ def waiting_slack(
         rate = best_rate(known, request.classification, platforms)
         told = work / rate if rate > 0 else None
     tolerance: float | None = None
+    spare = 0.0
     if workload.waiting_seconds is not None:
         limit, bound = workload.waiting_seconds, "its manifest"
         expected = others() if told is None and others is not None else told
@@ -100,7 +104,18 @@ def waiting_slack(
             return WaitingSlack(0.0, None, "it is not known how long it takes")
         tolerance = workload.tolerance
         limit, bound = tolerance * expected, "its tolerance"
-    return WaitingSlack(max(0.0, limit - waited), expected, bound, limit, waited, tolerance)
+        spare = _spare(request, platforms) * expected - waited
+    left = max(0.0, limit - waited)
+    return WaitingSlack(left, expected, bound, limit, waited, tolerance, max(left, spare))
+
+
+def _spare(request: Request, platforms: Sequence[str]) -> float:
+    """How much longer than on its best platform its target rate lets it take, as a share."""
+    target, known = request.workload.target, request.measurements
+    if known is None or target is None or not target.rate_per_second:
+        return 0.0
+    needed = max(1 - request.workload.tolerance, LEAST_RATE) * target.rate_per_second
+    return best_rate(known, request.classification, platforms) / needed - 1
 
 
 _best_rates: dict[
