@@ -428,7 +428,6 @@ def near_best(
     double slower_by,
     double std,
     double share,
-    double least,
 ):
     """On which platforms a workload is not much less likely fast enough than on the best.
 
@@ -440,10 +439,9 @@ def near_best(
             less.
         slower_by: So much longer it may take than on the fastest platform, as a share.
         share: Of the best platform's probability that suffices.
-        least: That probability, below which no platform is better than others.
 
     Returns:
-        (P,) whether each is; ``None`` = all are, or none is worth it.
+        (P,) whether each is; ``None`` = all are, or it fits on none.
 
     Raises:
         ValueError: The columns' lengths differ.
@@ -465,8 +463,6 @@ def near_best(
         kept[p] = 0.5 * erfc((drop[p] - fastest - may) / sqrt(2.0 * (variance[p] + std * std)))
         if largest[p] >= cpu:
             best = max(best, kept[p])
-    if best < least:
-        return None
     for p in range(platforms):
         near[p] = kept[p] >= share * best
         all_are = all_are and near[p]

@@ -52,7 +52,6 @@ def near_best(
     slower_by: float,
     std: float,
     share: float,
-    least: float,
 ) -> NDArray[np.bool_] | None: ...
 def tiers_with_room(
     quality: NDArray[np.float64],

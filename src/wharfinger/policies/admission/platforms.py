@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from wharfinger.classification.prediction import slower
 from wharfinger.classification.worth import LEAST_STD
 from wharfinger.model.view import Request, View
+from wharfinger.model.workload import WorkloadType
 from wharfinger.native import near_best
 from wharfinger.policies.admission.slack import WaitingSlack
 
 NEAR_BEST = 0.3
 """Share of the best platform's probability that suffices. Measured (docs/arq.md)."""
-LEAST_KEPT = 0.1
-"""Where the best platform's is lower the target is lost, and no platform is worth a wait."""
 
 
 def suitable_platforms(
@@ -27,13 +26,13 @@ def suitable_platforms(
 
     The best is the one that does most for it of those with a server that it fits on when that is
     empty. Interference is left out: it is not known before a server is chosen. ``None`` = all are
-    suitable, or nothing is known.
+    suitable, or nothing is known. Of a service nothing says how long it takes.
     """
     known, expected = request.classification, slack.expected_seconds
-    if known is None or not expected or len(cluster.platforms) < 2:
+    serves = request.workload.type is WorkloadType.LATENCY_CRITICAL
+    if known is None or not expected or serves or len(cluster.platforms) < 2:
         return None
     cpu = request.reserved(cluster.capabilities).cpu_millicpus
     drop, variance = slower(known, cluster.platforms, cpu)
     largest, longer = cluster.largest_cpu(request.allowed), slack.spare_seconds / expected
-    at_least = NEAR_BEST, LEAST_KEPT
-    return near_best(drop, variance, largest, max(1, cpu), longer, LEAST_STD, *at_least)
+    return near_best(drop, variance, largest, max(1, cpu), longer, LEAST_STD, NEAR_BEST)

@@ -7,6 +7,7 @@ tolerance of the time that it should take (CT).
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ LEAST_WAIT = 1e-3
 """Seconds; a shorter wait is none."""
 LEAST_RATE = 0.01
 """Share of a target rate that counts, however much is tolerated."""
+LEAST_SPARE = 0.1
+"""Share of its time that a target rate must spare it to count: less may be the estimate's error."""
 KEPT = 4096
 """So many workloads' best rates are kept: their slack is asked for again and again."""
 formatted = lru_cache(maxsize=4096)(format_duration)
@@ -38,7 +41,8 @@ class WaitingSlack(NamedTuple):
         waited_seconds: Of these, so far.
         tolerance: Of its target, where that is what bounds it.
         spare_seconds: From now on, that it may take longer than on its best platform: what is left,
-            or more where its tolerance bounds its wait, and its target rate is below its best.
+            or more where its manifest bounds its wait, or its tolerance does and its target rate is
+            below its best.
     """
 
     left_seconds: float
@@ -89,6 +93,9 @@ def waiting_slack(
     if workload.waiting_seconds is not None:
         limit, bound = workload.waiting_seconds, "its manifest"
         expected = others() if told is None and others is not None else told
+        # How long it may wait does not say how slowly it may run.
+        unstated = replace(request, workload=replace(workload, waiting_seconds=None))
+        spare = waiting_slack(unstated, platforms, others).spare_seconds
     elif workload.type is WorkloadType.LATENCY_CRITICAL or target is None:
         return WaitingSlack(0.0, told, "nothing says how long it may wait")
     elif told is not None and target.completion_seconds is not None:
@@ -115,7 +122,8 @@ def _spare(request: Request, platforms: Sequence[str]) -> float:
     if known is None or target is None or not target.rate_per_second:
         return 0.0
     needed = max(1 - request.workload.tolerance, LEAST_RATE) * target.rate_per_second
-    return best_rate(known, request.classification, platforms) / needed - 1
+    spare = best_rate(known, request.classification, platforms) / needed - 1
+    return spare if spare > LEAST_SPARE else 0.0
 
 
 _best_rates: dict[
