@@ -90,7 +90,7 @@ class ReasonCode(StrEnum):
     DRAINING = "draining"
     """Its server is drained; it is migrated."""
     WAITS_FOR_QUALITY = "waits-for-quality"
-    """Only servers that are kept for others have room; it waits within its slack for its own."""
+    """Only servers that are kept for others, or suit it less, have room; it waits in its slack."""
     NO_SLACK = "no-slack"
     """Its profile takes longer than it may wait; once that is made it may take any server."""
     WAITING = "waiting"

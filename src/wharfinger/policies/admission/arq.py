@@ -270,11 +270,11 @@ class Arq(Fifo):
         not be; where nothing says how long, every wait may lose it.
         """
         workload, queue, review_at = request.workload, ANY, None
-        is_lost = slack.limit_seconds is not None and workload.waiting_seconds is None
-        is_lost = is_lost and slack.spare_seconds <= LEAST_WAIT
+        bounded = slack.limit_seconds is not None and workload.waiting_seconds is None
         passed = slack.expected_seconds or TYPICAL_SECONDS
+        out_of_reach = bounded and slack.spare_seconds <= LEAST_WAIT
         waits_on = workload.priority <= 0 and slack.waited_seconds < passed
-        if self._puts_last and is_lost and waits_on and not request.restarted:
+        if self._puts_last and out_of_reach and waits_on and not request.restarted:
             queue, review_at = LATE, view.now + passed - slack.waited_seconds
             when = "after those that can still keep their targets"
         message = f"it may take any server {when}: {why}"
