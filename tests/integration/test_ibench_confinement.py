@@ -14,6 +14,7 @@ import subprocess
 import pytest
 
 from wharfinger.host.binaries import ibench_path
+from wharfinger.ibench.confinement import CacheLevel
 from wharfinger.ibench.sources import SourceSetting, signal_here, source_named
 from wharfinger.ibench.tracing import TRACED, Traced, confinement_of, hardware_here
 
@@ -65,11 +66,16 @@ def counted(event: str, simulated: str) -> int:
     return int(found[1].replace(",", ""))
 
 
+def sets_for(level: CacheLevel) -> int:
+    """As many as cachegrind takes: a power of two, so that the level holds no less."""
+    return 1 << (level.size_bytes // level.ways // 64 - 1).bit_length()
+
+
 def cachegrind(case: Traced, last: int) -> tuple[str, int]:
     """What it says, and operations."""
     model = hardware_here()
     levels = [model.instructions[0], model.data[0], model.data[last]]
-    sizes = [f"{level.size_bytes},{level.ways},64" for level in levels]
+    sizes = [f"{sets_for(level) * level.ways * 64},{level.ways},64" for level in levels]
     command = ["valgrind", "--tool=cachegrind", "--cache-sim=yes"]
     command += ["--cachegrind-out-file=/dev/null"]
     command += [

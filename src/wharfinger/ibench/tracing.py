@@ -29,7 +29,9 @@ LEAST_EVENTS = 120_000
 """Of a trace: fewer may be of a rest between two turns."""
 KIB, MIB = 1 << 10, 1 << 20
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
-_USUAL_SIZES = {1: 32 * KIB, 2: 512 * KIB, 3: 32 * MIB}
+_USUAL = {"1I": (32 * KIB, 8), "1D": (32 * KIB, 8), "2U": (512 * KIB, 8)}
+"""Bytes and ways, where the kernel does not tell them."""
+_LAST = (32 * MIB, 16)
 _REPORT_SECONDS = 0.1
 _TRACED_SECONDS = 60.0
 """At most: it is ended when it has done enough."""
@@ -62,7 +64,7 @@ TRACED = (
     Traced("l2-cache", ("data", 1), 80, effort=1.0),
     Traced("l2-bandwidth", ("data", 1), effort=0.4),
     Traced("last-level-cache", ("data", 2), 100, 1 * MIB, 1.0),
-    Traced("last-level-cache-bandwidth", ("data", 2), 100, 4 * MIB, 0.4),
+    Traced("last-level-cache-bandwidth", ("data", 2), 100, 4 * MIB, 1.0),
     Traced("tlb", ("translations", 1), 100, ENTRIES * PAGE_BYTES),
 )
 NOT_TRACED = {
@@ -112,11 +114,11 @@ class Confinement:
 
 def hardware_here() -> CacheModel:
     """This machine's first and second level, as far as the kernel tells; a last level of 32 MiB."""
-    sizes = _sizes_here()
-    l2, last = CacheLevel(sizes["2U"], 8), CacheLevel(_USUAL_SIZES[3], 16)
+    here = _caches_here()
+    l2, last = CacheLevel(*here["2U"]), CacheLevel(*_LAST)
     return CacheModel(
-        [CacheLevel(sizes["1I"], 8), l2, last],
-        [CacheLevel(sizes["1D"], 8), l2, last],
+        [CacheLevel(*here["1I"]), l2, last],
+        [CacheLevel(*here["1D"]), l2, last],
         [
             CacheLevel(64 * PAGE_BYTES, 64, PAGE_BYTES),
             CacheLevel(ENTRIES * 2 * PAGE_BYTES, 8, PAGE_BYTES),
@@ -124,14 +126,17 @@ def hardware_here() -> CacheModel:
     )
 
 
-def _sizes_here() -> Mapping[str, int]:
-    sizes = {"1I": _USUAL_SIZES[1], "1D": _USUAL_SIZES[1], "2U": _USUAL_SIZES[2]}
+def _caches_here() -> Mapping[str, tuple[int, int]]:
+    found = dict(_USUAL)
     for index in sorted(_CACHES.glob("index*")):
         with suppress(OSError, ValueError):
-            level, kind = ((index / name).read_text().strip() for name in ("level", "type"))
-            size = int((index / "size").read_text().strip().removesuffix("K")) * KIB
-            sizes[level + kind[0]] = size
-    return sizes
+            level, kind, size, ways = (
+                (index / name).read_text().strip()
+                for name in ("level", "type", "size", "ways_of_associativity")
+            )
+            if int(ways) > 0:  # Some virtual machines say 0.
+                found[level + kind[0]] = (int(size.removesuffix("K")) * KIB, int(ways))
+    return found
 
 
 def confinement_of(traced: Traced, events: int) -> Confinement:

@@ -122,7 +122,9 @@ def test_kills_lose_nothing_and_double_nothing(
         f"\n{rounds} kills, {about}, {per_round:.1f} s each: {len(codes)} workloads, "
         f"caught in {dict(caught)}"
     )
-    assert {"queued", "starting", "running"} <= caught.keys()
+    # Which of the shorter phases a few kills meet is chance.
+    assert {"running"} <= caught.keys()
+    assert rounds < 20 or {"queued", "starting"} <= caught.keys()
 
 
 def _expect_nothing_left(
