@@ -40,7 +40,7 @@ def _report(cluster: ClusterState, server: Server) -> None:
     columns.put_others(server.name, cpu, memory)
     leaves_more = cpu < kept.others_cpu_millicpus or memory < kept.others_memory_bytes
     if leaves_more and kept.accepting and not columns.is_full(server.name):
-        cluster.queues.free_on(server.name)
+        cluster.queues.change(server.name)
 
 
 def _is_as_before(before: Server, after: Server) -> bool:

@@ -209,20 +209,16 @@ class WaitingQueues:
     def free(self, placements: Iterable[Placement]) -> None:
         """There may be room on these servers: those that wait for it are tried again."""
         for placement in placements:
-            self.free_on(placement.server)
+            self.change(placement.server)
 
-    def free_on(self, server: str) -> None:
-        """There may be room on this server: those that wait for it are tried again."""
-        self.change(server)
+    def change(self, server: str) -> None:
+        """There may be room, or a better place, on this server: who waits for it is tried again."""
+        self._freed[server] = None
         for name in self._awaited.pop(server, ()):
             # One that has left since, or is back in its queue, does not wait for it any more.
             queue, entry = self._parked.pop(name, ("", None))
             if entry is not None:
                 self._open[queue].add(entry)
-
-    def change(self, server: str) -> None:
-        """Something about this server may let a workload be placed there."""
-        self._freed[server] = None
 
     def unpark_all(self) -> None:
         """The servers have changed: everything parked is tried again."""
