@@ -103,7 +103,8 @@ struct footprint {
 };
 
 struct source {
-    const char *name; /* as in SharedResource, src/wharfinger/model/interference.py */
+    /* As in SharedResource, src/wharfinger/model/interference.py; the bubble presses on several. */
+    const char *name;
     const char *unit; /* of what is counted */
     /* One worker on each CPU, the first of them the main thread; otherwise `workers` threads
      * that may run on any of the CPUs. */
@@ -134,6 +135,7 @@ struct source {
     struct footprint (*footprint)(const struct worker *workers, size_t count);
 };
 
+extern const struct source bubble_source;
 extern const struct source floating_point_source;
 extern const struct source integer_source;
 extern const struct source interconnect_source;

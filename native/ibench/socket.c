@@ -90,7 +90,7 @@ int socket_connect(const struct address *address, char reason[REASON_BYTES]) {
     freeaddrinfo(first);
     if (fd >= 0) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     if (fd < 0)
-        snprintf(reason, REASON_BYTES, "peer %.100s port %s: %s; start 'wharfinger-ibench peer' "
+        snprintf(reason, REASON_BYTES, "peer %.100s port %s: %s; start 'wharfinger ibench peer' "
                  "there", address->host, address->port, strerror(error));
     return fd;
 }

@@ -19,5 +19,6 @@ const struct source *const SOURCES[] = {
     &storage_capacity_source,
     &storage_bandwidth_source,
     &network_bandwidth_source,
+    &bubble_source,
 };
 const size_t SOURCE_COUNT = sizeof SOURCES / sizeof *SOURCES;

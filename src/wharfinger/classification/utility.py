@@ -209,6 +209,8 @@ def corrected(
     share = new_weight / (old_weight + new_weight)
     if transform is Transform.IDENTITY:
         value = (1 - share) * old.value + share * new.value
+        # Rounded, a mean of equals may lie beyond them: a score of 100 beyond the scale.
+        value = min(max(value, min(old.value, new.value)), max(old.value, new.value))
     else:
         value = old.value * (new.value / old.value) ** share
     error = max(least, 1 / sqrt(old_weight + new_weight))

@@ -1,7 +1,8 @@
 """``wharfinger contention``: what several neighbors take together; needs no manager.
 
 Here are the options; what each action does is in ``contention_fit``, ``contention_predict``,
-``contention_evaluate`` and ``contention_plan``, which are imported by the call that needs them.
+``contention_evaluate``, ``contention_plan`` and ``contention_collect``, which are imported by the
+call that needs them.
 """
 
 import argparse
@@ -11,7 +12,14 @@ from functools import partial
 
 from wharfinger.cli.main import add_parser
 from wharfinger.cli.options import add_option, add_output
-from wharfinger.cli.readers import number, probability, share, whole
+from wharfinger.cli.readers import (
+    cpu_numbers,
+    number,
+    probability,
+    seconds_above_zero,
+    share,
+    whole,
+)
 
 MEASUREMENTS = (
     "measured sets: ls, batch (neighbors joined by +, or bubble:8Mi), performance relative to "
@@ -34,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("predict", _add_predict, "say what a service keeps of its performance beside neighbors"),
         ("evaluate", _add_evaluate, "how well models predict sets that were held out"),
         ("plan", _add_plan, "which sets to measure next, and what they are worth"),
+        ("collect", _add_collect, "measure services beside their neighbors, on this machine"),
     ):
         action = add_parser(actions, name, words)
         add_options(action)
@@ -83,6 +92,37 @@ def _add_plan(parser: argparse.ArgumentParser) -> None:
     add("--qos SHARE", "of the performance alone: decisions near it count most", "95%", qos)
     add("--enough SHARE", "stop at sets that are worth less", read=share)
     add("--seed N", "of the candidates, where there are very many", "0", whole(0))
+
+
+def _add_collect(parser: argparse.ArgumentParser) -> None:
+    words = "manifests: services are latency-critical and have a measure section, others neighbors"
+    parser.add_argument("plan", metavar="PLAN.yaml", help=words)
+    add = partial(add_option, parser)
+    add("--out FILE", "where results go; what it has is not measured again", "measurements.csv")
+    add("--cpus LIST", "CPUs of the service (default: all that may be used)", read=cpu_numbers)
+    words = "CPUs of neighbors and bubbles (default: all that may be used)"
+    add("--batch-cpus LIST", words, read=cpu_numbers)
+    add("--bubbles BYTES[,BYTES]", "sizes of bubbles, such as 1Mi,8Mi (default: none)", read=_sizes)
+    words = "how long the performance is looked at, beside a set and alone"
+    add("--seconds DURATION", words, "2s", seconds_above_zero)
+    add("--degree N", "the highest number of neighbors in a set", "3", whole(1, 6))
+    add("--qos SHARE", "of the performance alone: decisions near it count most", "95%", qos)
+    add("--enough SHARE", "stop at sets that are worth less", "1%", share)
+    add("--sets N", "measure no more than so many", read=whole(1, 100_000))
+    add("--time-limit DURATION", "begin no other set after it", "1h", seconds_above_zero)
+    add("--platform NAME", "of this machine, in the results")
+    add("--class NAME", "of load or input, in the results")
+    add("--seed N", "of the candidates, where there are very many", "0", whole(0))
+
+
+def _sizes(text: str) -> list[int]:
+    from wharfinger.errors import InvalidInput  # noqa: PLC0415 - help needs none of it
+    from wharfinger.model.units import parse_bytes  # noqa: PLC0415
+
+    try:
+        return [parse_bytes(size, minimum=4096) for size in text.split(",")]
+    except InvalidInput as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _names(text: str) -> list[str]:

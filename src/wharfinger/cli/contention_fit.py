@@ -7,6 +7,7 @@ import numpy as np
 
 from wharfinger.cli.output import Record, show
 from wharfinger.errors import InvalidInput
+from wharfinger.files.atomic import check_output
 from wharfinger.files.contention_sets import read_measurements, save_model
 from wharfinger.interference.measurements import ContentionMeasurements
 from wharfinger.interference.model import InterferenceModel
@@ -16,6 +17,7 @@ from wharfinger.interference.registry import make_form
 def run(arguments: argparse.Namespace) -> None:
     """Fit, write the file, say what it holds."""
     form = make_form(arguments.model)  # An unknown name is refused before anything is read.
+    out = check_output("--out", arguments.out)
     measurements = read_measurements(arguments.measurements)
     if arguments.sample is not None:
         refuse_small_sample(measurements, arguments.sample)
@@ -40,7 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
             for each in measurements.services
         ],
     }
-    save_model(model, arguments.out)
+    save_model(model, out)
     show(document, arguments.output, lambda: _text(document))
 
 

@@ -6,6 +6,7 @@ from math import exp
 import numpy as np
 
 from wharfinger.cli.output import column, show, table
+from wharfinger.errors import InvalidInput
 from wharfinger.files.contention_sets import read_measurements
 from wharfinger.interference.design import proposals
 
@@ -13,6 +14,11 @@ from wharfinger.interference.design import proposals
 def run(arguments: argparse.Namespace) -> None:
     """Rank the sets that were not measured, and print the first."""
     measurements = read_measurements(arguments.measurements)
+    if not any(each.scale.tells_performance for each in measurements.services):
+        mend = "write performances, or bubbles beside which the service ran"
+        raise InvalidInput(
+            f"{arguments.measurements}: contention alone tells no performance; {mend}"
+        )
     degrees = range(2, int(arguments.degree) + 1)
     rng = np.random.default_rng(arguments.seed)
     chosen = proposals(measurements, int(arguments.count), degrees, arguments.qos, rng)

@@ -92,7 +92,7 @@ class Backfilling:
         self, now: float, record: WorkloadRecord, request: Request, planned: Profiling
     ) -> Profiling:
         """Its profiling where it delays no blocked head, and none that waits before it for that."""
-        heads = self._cluster.queues.heads.all()
+        heads = self._cluster.queues.heads.before(record)
         first = next(iter(self._cluster.unprofiled), None)
         if first is not None and first < entry_of(record):
             before = self.unprofiled

@@ -52,6 +52,9 @@ class Eligibility:
                 told = scheduled(due, schedule, skipped=missed)
                 self._record(now, ev.RunScheduled(record.name, due, told))
             if now < due:
+                if record.review_at is None:  # It was updated, or a clock was set back.
+                    told = scheduled(due, schedule, skipped=False)
+                    self._record(now, ev.RunScheduled(record.name, due, told))
                 return False
         return record.workload.after is None or self._is_free(now, record, record.workload.after)
 

@@ -34,6 +34,13 @@ def goes_on(record: WorkloadRecord) -> None:
     record.deferral, record.reason, record.message = None, "", ""
 
 
+def leave_drained(cluster: ClusterState, record: WorkloadRecord) -> None:
+    """What can be stopped only now may be on a server that is drained."""
+    cordons = (cluster.state.cordoned.get(placement.server) for placement in record.placements)
+    if record.on_server and any(cordon is not None and cordon.drain for cordon in cordons):
+        cluster.queues.room_changed = True
+
+
 def pause_if_running(cluster: ClusterState, time: float, record: WorkloadRecord) -> None:
     """Suspend it if its user wants that and it runs now."""
     if record.paused and record.phase is Phase.RUNNING:
@@ -124,6 +131,7 @@ def _started(cluster: ClusterState, time: float, event: ev.WorkloadStarted) -> N
             wake_waiting(cluster, record)
         cluster.followups.changed(record)
         pause_if_running(cluster, time, record)
+        leave_drained(cluster, record)
 
 
 def _readiness_changed(cluster: ClusterState, time: float, event: ev.ReadinessChanged) -> None:
@@ -303,7 +311,7 @@ def _restart_requested(cluster: ClusterState, _time: float, event: ev.RestartReq
     record = cluster.state.workloads[event.name]
     if record.phase is Phase.QUEUED:
         cluster.dequeue(record)
-        record.not_before = None
+        record.not_before, record.excluded = None, ()
         cluster.enqueue(record)
     elif record.on_server and record.phase is not Phase.MIGRATING:
         record.stop_reason = StopReason.RESTART

@@ -49,9 +49,10 @@ class FollowUps:
             array = record.workload.array.name
             members = self._arrays.get(array, {})
             members.pop(record.name, None)
+            self._on_servers.get(array, set()).discard(record.name)
             if not members:
                 self._arrays.pop(array, None)
-            self._on_servers.get(array, set()).discard(record.name)
+                self._on_servers.pop(array, None)
             for known in (self._profiled, self._measured):
                 if known.get(array) == record.name:
                     del known[array]

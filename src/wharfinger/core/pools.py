@@ -11,7 +11,7 @@ import numpy as np
 
 from wharfinger.core.memory_needs import told_of_memory
 from wharfinger.core.own_decisions import refused
-from wharfinger.core.seams.admission import Servers
+from wharfinger.core.seams.admission import Servers, ServerSets
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.verdicts import PlacementVerdict, Preempt
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse
@@ -87,8 +87,11 @@ def _place_within(
 
 
 def _names(view: View, allowed: Sequence[Servers]) -> tuple[str, ...]:
-    """Of the servers that are in one of the sets."""
-    return tuple(compress(view.names, np.logical_or.reduce(allowed).tolist()))
+    """Of the servers that are in one of the sets, or may come into one."""
+    awaited = np.logical_or.reduce(allowed)
+    if isinstance(allowed, ServerSets):
+        awaited |= allowed.awaited
+    return tuple(compress(view.names, awaited.tolist()))
 
 
 def _some(platforms: Sequence[str]) -> str:

@@ -66,9 +66,11 @@ class BlockedHeads:
         """The blocked head of a queue, ahead of which others may be placed; ``None`` = none."""
         return self._heads[queue][1] if queue in self._heads else None
 
-    def all(self) -> list[BlockedHead | None]:
-        """Those of all queues."""
-        return [head for _, head in self._heads.values()]
+    def before(self, record: WorkloadRecord) -> list[BlockedHead | None]:
+        """Those that come before this workload by priority, and use more than what others leave."""
+        priority, leaves = entry_of(record)[0], not record.workload.best_effort
+        heads = [head for entry, head in self._heads.values() if entry[0] <= priority]
+        return [h for h in heads if not (leaves and h and h.request.workload.best_effort)]
 
     def names(self) -> list[str]:
         """Of all that block a queue."""

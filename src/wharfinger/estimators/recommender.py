@@ -39,6 +39,9 @@ CALIBRATION_FOLDS = 10
 MAX_CALIBRATION_ROWS = 300
 UNCALIBRATED = 2.0
 """Factor where there are too few programs to hold one out."""
+MAX_FACTOR = 20.0
+"""Of a few programs, all of one of which is held out, what is left may differ in nothing: then an
+error is any number of its deviations, and says nothing of those of all."""
 MIN_STD = 1e-9
 MAX_ROWS = 20_000
 """Rows to learn from, those with the most entries: bounds the time of learning."""
@@ -296,7 +299,7 @@ def _factors(ratios: Mapping[int, list[Array]]) -> tuple[float, ...]:
     for count in CALIBRATED_COUNTS:
         if ratios[count]:
             quantile = float(np.quantile(np.concatenate(ratios[count]), 0.9))
-            factors.append(max(quantile / NORMAL_90, MIN_STD))
+            factors.append(min(max(quantile / NORMAL_90, MIN_STD), MAX_FACTOR))
         else:
             factors.append(factors[-1] if factors else UNCALIBRATED)
     return tuple(factors)

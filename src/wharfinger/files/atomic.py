@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from wharfinger.errors import InvalidInput
+
 
 @contextmanager
 def closing_fd(fd: int) -> Iterator[int]:
@@ -21,8 +23,33 @@ def sync_directory(directory: Path) -> None:
         os.fsync(descriptor)
 
 
+def check_output(option: str, given: str) -> Path:
+    """The file that an option names for results, before work is done for them.
+
+    Raises:
+        InvalidInput: Nothing could be written there.
+    """
+    path, why = Path(given).resolve(), ""
+    if not given or path.is_dir():
+        why = "that is a directory; name a file"
+    elif not path.parent.is_dir():
+        why = f"there is no directory {path.parent}; make it, or name another"
+    elif not os.access(path if path.exists() else path.parent, os.W_OK):
+        why = "it may not be written; name another"
+    if why:
+        raise InvalidInput(f"{option} {given!r}: {why}")
+    return path
+
+
 def write_whole(path: Path, data: bytes) -> None:
-    """Replace a file durably: readers, also after a crash, have the old or the new one."""
+    """Replace a file durably: readers, also after a crash, have the old or the new one.
+
+    A link's target is replaced, and what is no file (a device, a pipe) is written to.
+    """
+    path = path.resolve()
+    if path.exists() and not path.is_file() and not path.is_dir():
+        path.write_bytes(data)
+        return
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:

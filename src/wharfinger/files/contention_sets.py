@@ -2,19 +2,20 @@
 
 The columns, in any order: ``ls`` (the service), ``batch`` (its neighbors, joined by ``+``, a name
 as often as it runs; or ``bubble:8Mi``), ``performance`` (relative to alone) or ``contention``; and
-optionally ``platform``, ``class`` (of load or input) and ``error`` (standard error, in the unit of
-the value). A line with one neighbor is a single.
+optionally ``platform``, ``class`` (of load or input), ``error`` (standard error, in the unit of the
+value), and ``seconds`` and ``load``, which ``wharfinger contention collect`` writes and nobody
+reads. A line with one neighbor is a single.
 """
 
 import hashlib
 import json
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from wharfinger.errors import InvalidInput
 from wharfinger.files.atomic import write_whole
-from wharfinger.files.tabular import Table, TableLine
+from wharfinger.files.tabular import Table, TableLine, csv_text, text_lines
 from wharfinger.interference.completion import completed
 from wharfinger.interference.measurements import (
     ContentionMeasurements,
@@ -23,12 +24,16 @@ from wharfinger.interference.measurements import (
     ServiceSets,
 )
 from wharfinger.interference.model import InterferenceModel
-from wharfinger.model.units import parse_bytes, quoted
+from wharfinger.model.units import format_bytes, parse_bytes, quoted
 
 REQUIRED = ("ls", "batch")
 VALUES = ("performance", "contention")
-OPTIONAL = (*VALUES, "platform", "class", "error")
+OPTIONAL = (*VALUES, "platform", "class", "error", "seconds", "load")
+COLLECTED = ("ls", "batch", "platform", "class", "performance", "error", "seconds", "load")
+"""The columns of a new file of ``CollectedSets``."""
 MAX_PERFORMANCE = 1.2
+MAX_CONTENTION = 1e15
+"""A bubble of a petabyte, or so many times the time alone: more is no measurement."""
 MAX_DEGREE = 8
 """Neighbors in a set; more on one server tell nothing that fewer do not."""
 BUBBLE = "bubble:"
@@ -41,10 +46,7 @@ def read_measurements(path: Path | str) -> ContentionMeasurements:
         InvalidInput: Line, column, value and mend of what can't be read or contradicts another
             line, or a set with a neighbor whose single can't be told.
     """
-    table = Table(path).require(REQUIRED, OPTIONAL)
-    if not any(name in table.places for name in VALUES):
-        raise table.problem(f"no column {' or '.join(VALUES)}", "write one of the two")
-    rows = [_row(line) for line in table.lines()]
+    table, rows = _rows_of(path)
     if not rows:
         raise table.problem("no row follows the header", "give at least one")
 
@@ -56,6 +58,68 @@ def read_measurements(path: Path | str) -> ContentionMeasurements:
     return found
 
 
+def _rows_of(path: Path | str) -> tuple[Table, list[MeasuredSet]]:
+    table = Table(path).require(REQUIRED, OPTIONAL)
+    if not any(name in table.places for name in VALUES):
+        raise table.problem(f"no column {' or '.join(VALUES)}", "write one of the two")
+    return table, [_row(line) for line in table.lines()]
+
+
+class CollectedSets:
+    """A file of measured sets that grows by a line at a time, each durable before the next.
+
+    A file that is there already goes on, with its own columns.
+
+    Attributes:
+        rows: Those of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.rows: list[MeasuredSet] = []
+        self._text = ",".join(COLLECTED) + "\n"
+        self._columns: Sequence[str] = COLLECTED
+        if path.suffix == ".gz":
+            raise InvalidInput(f"{path}: a packed file can't grow; name one without .gz")
+        if not path.exists():
+            return
+        table, self.rows = _rows_of(path)
+        if "performance" not in table.places:
+            raise table.problem("no column performance", "name another file, or a new one")
+        self._columns = table.header
+        text = "".join(text_lines(path))
+        self._text = text if text.endswith("\n") else f"{text}\n"
+
+    def add(self, row: MeasuredSet, seconds: float, load: float) -> None:
+        """Write a line; concurrent readers see it whole or not at all.
+
+        Raises:
+            InvalidInput: It contradicts the others.
+            OSError: The file can't be written; it is as before.
+        """
+        row = replace(row, line=self._text.count("\n") + 1)
+        ContentionMeasurements.of([*self.rows, row], _in_words)
+        batch = "+".join(row.neighbors) or f"{BUBBLE}{format_bytes(int(row.bubble_bytes))}"
+        told = {
+            "ls": row.setting.service,
+            "batch": batch,
+            "platform": row.setting.platform,
+            "class": row.setting.load_class,
+            "performance": f"{row.value:.5f}",
+            "error": "" if row.error is None else f"{row.error:.5f}",
+            "seconds": f"{seconds:.2f}",
+            "load": f"{load:.2f}",
+        }
+        text = self._text + csv_text([[told.get(column, "") for column in self._columns]])
+        write_whole(self._path, text.encode())
+        self._text = text
+        self.rows.append(row)
+
+
+def _in_words(words: str, mend: str, _line: int) -> InvalidInput:
+    return InvalidInput(f"{words}; {mend}")
+
+
 def _row(line: TableLine) -> MeasuredSet:
     setting = ContentionSetting(
         line.text("ls"),
@@ -63,7 +127,7 @@ def _row(line: TableLine) -> MeasuredSet:
         line["class"].strip() if "class" in line.table.places else "",
     )
     column = _value_column(line)
-    value = line.number_of(column, MAX_PERFORMANCE if column == "performance" else math.inf)
+    value = line.number_of(column, MAX_PERFORMANCE if column == "performance" else MAX_CONTENTION)
     stated = "error" in line.table.places and line["error"].strip()
     error = line.number_of("error") if stated else None
     neighbors, bubble = _neighbors(line)

@@ -174,18 +174,18 @@ class BoxCoxPredictor:
 
     def _of_fewer(self, members: Members) -> Array:
         """The most of all sets that lack one neighbor which slows it alone."""
-        most = np.full(len(members), -np.inf)
-        for at in range(members.shape[1]):
-            fewer = np.delete(members, at, axis=1)
-            slows = self.single[members[:, at]] >= 0
-            if fewer.shape[1] == 1:
-                drops = self._bounds[fewer[:, 0]]
-            elif fewer.shape[1] == 2 and self._pairs is not None:
-                drops = self._pairs[fewer[:, 0], fewer[:, 1]]
-            else:
-                drops = self.drops(fewer)[0]
-            most = np.where(slows, np.maximum(most, drops), most)
-        return most
+        count, degree = members.shape
+        fewer = np.concatenate([np.delete(members, at, axis=1) for at in range(degree)])
+        if degree == 2:
+            drops = self._bounds[fewer[:, 0]]
+        elif degree == 3 and self._pairs is not None:
+            drops = self._pairs[fewer[:, 0], fewer[:, 1]]
+        else:  # Each once: else the time would grow with the orders in which they can be left out.
+            sets, where = np.unique(fewer, axis=0, return_inverse=True)
+            drops = self.drops(sets)[0][where.reshape(-1)]
+        slows = self.single[members.T] >= 0
+        left = np.where(slows, drops.reshape(degree, count), -np.inf)
+        return np.asarray(left.max(axis=0, initial=-np.inf))
 
     @cached_property
     def _bounds(self) -> Array:

@@ -110,6 +110,13 @@ def quantities_of(workload: Workload) -> tuple[Quantity, ...]:
     return tuple(q for q in stated if q is not Quantity.REMAINING) or (Quantity.RATE,)
 
 
+def has_measure(workload: Workload) -> bool:
+    """Whether its manifest says how its performance is read."""
+    measure = workload.measure
+    ways = (measure.progress_regex, measure.http, measure.command, measure.load_command)
+    return any(way is not None for way in ways)
+
+
 class CommandReadings(Heard):
     """The numbers of one start of a program, as they were read.
 

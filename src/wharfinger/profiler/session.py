@@ -18,7 +18,12 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Entry
 from wharfinger.model.workload import Workload
-from wharfinger.profiler.measuring import CommandReadings, quantities_of, start_load
+from wharfinger.profiler.measuring import (
+    CommandReadings,
+    has_measure,
+    quantities_of,
+    start_load,
+)
 from wharfinger.profiler.program import OwnProcess, RunningProcess
 from wharfinger.profiling.probing import ProbeCalibration, ProbeReading
 from wharfinger.profiling.procedure import PROBE_INTENSITY
@@ -129,7 +134,7 @@ class CommandSession:
 
     def begin(self, patience_seconds: float) -> None:
         """Start the program, and find out how it can be measured; raises ``RunFailed``."""
-        is_measured = _is_measured(self._workload)
+        is_measured = has_measure(self._workload)
         if not is_measured and self._running is not None:
             self._use_cpu_time()
             return
@@ -254,7 +259,7 @@ class CommandSession:
 
     def why_silent(self) -> str:
         """Why the performance can't be read."""
-        if self._readings is None or not _is_measured(self._workload):
+        if self._readings is None or not has_measure(self._workload):
             return "it uses no CPU time; give --measure"
         return self._readings.why_silent(self.wanted[0])
 
@@ -471,12 +476,6 @@ class CommandSession:
 
     def _wait(self) -> None:
         time.sleep(POLL_SECONDS)
-
-
-def _is_measured(workload: Workload) -> bool:
-    measure = workload.measure
-    ways = (measure.progress_regex, measure.http, measure.command, measure.load_command)
-    return any(way is not None for way in ways)
 
 
 def _rate_since(source: RunningSource, began: float) -> ProbeReading | None:

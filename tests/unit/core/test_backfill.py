@@ -244,3 +244,19 @@ def test_where_no_end_is_known_as_many_servers_as_it_needs_are_kept() -> None:
     assert cluster.record("small").placements[0].server == "u"
     _submit(cluster, workload("late", 500))
     assert "s and 1 more are kept free for it" in cluster.record("late").message
+
+
+@pytest.mark.parametrize("best_effort", [False, True])
+def test_no_less_important_head_keeps_room_from_the_copy_of_a_more_important_one(
+    best_effort: bool,
+) -> None:
+    cluster = Cluster()
+    cluster.tell(ev.ServerReported(server("s", cpus=4)))
+    cluster.sync()
+    _submit(cluster, workload("resident", 2000))
+    running(cluster, "resident")
+    memory_mib = 4096 if best_effort else 256
+    _submit(cluster, workload("head", 4000, memory_mib, priority=-5, best_effort=best_effort))
+    assert cluster.record("head").phase is Phase.QUEUED
+    _submit(cluster, workload("urgent", 500, priority=100, profile=True))
+    assert cluster.record("urgent").phase is Phase.PROFILING

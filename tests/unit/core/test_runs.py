@@ -663,3 +663,69 @@ def test_members_of_an_array_are_in_their_order_after_a_change(cluster: Cluster)
     cluster.tell(*(ev.WorkloadSubmitted(member) for member in members))
     cluster.tell(ev.WorkloadUpdated(replace(members[0], priority=5)))
     assert [each.name for each in cluster.manager.members("x")] == ["x-0", "x-1", "x-2"]
+
+
+def test_a_run_that_is_due_later_begins_then_whatever_changes_meanwhile(cluster: Cluster) -> None:
+    nightly = replace(workload("w"), schedule=Schedule("0 2 * * *"))
+    _submit(cluster, nightly)
+    due = cluster.record("w").due_at
+    assert due is not None and cluster.manager.wake_at(cluster.now) == due
+    cluster.now = 60.0
+    cluster.tell(ev.WorkloadUpdated(replace(nightly, priority=5)))
+    assert cluster.manager.wake_at(cluster.now) == due
+    cluster.now = -86_400.0  # A clock that is set back.
+    cluster.tell(ev.TimePassed())
+    assert cluster.manager.wake_at(cluster.now) is not None
+    cluster.now = due
+    cluster.tell(ev.TimePassed())
+    assert cluster.record("w").phase is Phase.PLACED
+    _replays(cluster)
+
+
+def test_what_was_starting_leaves_a_drained_server_as_soon_as_it_runs(cluster: Cluster) -> None:
+    cluster.tell(ev.ServerReported(server("t")))
+    _submit(cluster, _with("w", 1000, restartable=True))
+    (placement,) = cluster.record("w").placements
+    cluster.tell(ev.ServerCordoned(placement.server, drain=True))
+    assert cluster.record("w").phase is not Phase.MIGRATING
+    cluster.tell(ev.WorkloadStarted(cluster.key("w"), "pid 1"))
+    assert cluster.record("w").phase is Phase.MIGRATING
+    _replays(cluster)
+
+
+def test_what_becomes_restartable_leaves_a_drained_server_at_once(cluster: Cluster) -> None:
+    cluster.tell(ev.ServerReported(server("t")))
+    _submit(cluster, workload("w"))
+    running(cluster, "w")
+    (placement,) = cluster.record("w").placements
+    cluster.tell(ev.ServerCordoned(placement.server, drain=True))
+    stated = cluster.record("w").workload
+    cluster.tell(ev.WorkloadUpdated(replace(stated, run=replace(stated.run, restartable=True))))
+    assert cluster.record("w").phase is Phase.MIGRATING
+    _replays(cluster)
+
+
+def test_who_asks_for_a_restart_is_tried_where_it_failed_to_start(cluster: Cluster) -> None:
+    cluster.tell(ev.ServerReported(server("t")))
+    _submit(cluster, workload("large", 2000))
+    running(cluster, "large")
+    _submit(cluster, workload("w"))
+    cluster.tell(ev.StartFailed(cluster.key("w"), "the disk was full", retryable=True))
+    cluster.now += 3600
+    cluster.tell(ev.TimePassed())
+    assert cluster.record("w").deferral is ReasonCode.SERVERS_EXCLUDED
+    cluster.tell(ev.RestartRequested("w"))
+    assert cluster.record("w").phase is Phase.PLACED
+    _replays(cluster)
+
+
+def test_nothing_is_left_of_an_array_whose_members_are_forgotten() -> None:
+    cluster = Cluster(keep_ended=1)
+    cluster.tell(ev.ServerReported(server("s")))
+    cluster.sync()
+    for array in ("first", "second"):
+        name = f"{array}-0"
+        cluster.tell(ev.WorkloadSubmitted(replace(workload(name), array=ArrayMember(array, 0))))
+        running(cluster, name)
+        cluster.tell(ev.WorkloadVanished(cluster.key(name), "gone"))
+    assert set(cluster.manager._cluster.followups._on_servers) == {"second"}

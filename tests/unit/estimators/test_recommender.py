@@ -160,3 +160,14 @@ def test_of_very_many_rows_those_with_the_most_entries_are_learnt_from(monkeypat
     expected = fit("row-column-means", own).predict(known)
     found = fit("row-column-means", both).predict(known)
     assert found.mean == pytest.approx(expected.mean)
+
+
+def test_three_programs_of_few_entries_leave_a_deviation_that_has_a_number():
+    values = np.full((3, 7), NAN)
+    values[0] = [0.247, 0.487, 1.016, 1.0, 0.959, 1.044, 1.024]
+    values[1, [0, 4]], values[2, [0, 3]] = [0.062, 1.011], [0.093, 0.742]
+    columns = tuple(f"c{at}" for at in range(7))
+    known = Matrix(("a", "b", "c"), columns, ("a", "b", "c"), values, Transform.LOG)
+    for scale in RowScale:
+        predicted = fit("gaussian", known, scale=scale).predict({"c2": 0.98})
+        assert predicted.log_std.max() < 50

@@ -98,7 +98,7 @@ def test_memory_is_no_device():
         (["storage-capacity", "--directory", "/nonexist"], "No such file or directory"),
         (
             ["network-bandwidth", "--peer", "127.0.0.1:1"],
-            "peer 127.0.0.1 port 1: Connection refused; start 'wharfinger-ibench peer' there",
+            "peer 127.0.0.1 port 1: Connection refused; start 'wharfinger ibench peer' there",
         ),
         (["network-bandwidth", "--peer", "[1::2::3]:7000"], "'1::2::3': "),
         (["memory-bandwidth", "--footprint", "9e14"], "858306884 MiB are wanted; "),

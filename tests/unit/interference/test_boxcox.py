@@ -149,3 +149,12 @@ def test_ten_thousand_neighbors_of_which_few_are_in_sets():
     model = InterferenceModel.fit(BoxCox(), ContentionMeasurements.of(rows))
     found = model.predict(SERVICE, [("w05000", "w09000"), ("w00001", "w00002")])
     assert np.isfinite(found.drops).all()
+
+
+def test_sets_of_many_neighbors_take_no_longer_for_each_order_to_leave_them_out():
+    model = InterferenceModel.fit(BoxCox(), drawn(0.0))
+    predictor = model.predictors[SERVICE]
+    twelve = np.arange(12)[None, :]
+    (drop,), _ = predictor.drops(twelve)
+    fewer = np.stack([np.delete(twelve[0], at) for at in range(12)])
+    assert (predictor.drops(fewer)[0] <= drop + 1e-12).all()

@@ -13,7 +13,7 @@ from tests.support.stories import waiting_for_quality
 from wharfinger.contention.combined import Combined
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.seams.admission import AdmissionView
+from wharfinger.core.seams.admission import AdmissionView, ServerSets
 from wharfinger.core.seams.contention import Resident
 from wharfinger.core.seams.verdicts import Admit, Divert
 from wharfinger.errors import InvalidInput
@@ -216,6 +216,14 @@ def test_it_waits_for_platforms_on_which_its_target_is_not_much_less_likely_kept
     assert not Arq(ArqSettings(platforms=Platforms.ANY)).servers(
         asked(on_platforms(), **needs), "class-4", seen(view)
     )
+
+
+def test_it_waits_for_servers_that_may_come_into_its_class_when_they_change() -> None:
+    view = of_platforms("slow", "fast", "usual", "fast")
+    needs = {"reservation": Reservation(1000, 0), "tolerance": 0.05}
+    sets = Arq().servers(asked(on_platforms(), **needs), "class-4", seen(view))
+    assert isinstance(sets, ServerSets)
+    assert sets.awaited.tolist() == [False, True, False, True]
 
 
 def test_how_long_it_may_wait_does_not_say_how_slowly_it_may_run() -> None:

@@ -18,6 +18,24 @@ Servers = NDArray[np.bool_]
 """(S,) whether each server may be taken."""
 
 
+class ServerSets(tuple[Servers, ...]):
+    """Sets of servers, the preferred first.
+
+    Attributes:
+        awaited: (S,) which servers may come into one of them when they change; a workload that
+            none of the sets has a place for waits for these.
+    """
+
+    awaited: Servers
+
+    @classmethod
+    def of(cls, sets: Sequence[Servers], awaited: Servers) -> "ServerSets":
+        """These sets, into which these servers may come."""
+        made = cls(sets)
+        made.awaited = awaited
+        return made
+
+
 Positions = Callable[[Sequence[str], int, float, str], list[int]]
 """Of queues, a priority, a rank and a name."""
 
@@ -110,7 +128,8 @@ class AdmissionPolicy(PolicyPart, Protocol):
     def servers(self, request: Request, queue: str, view: AdmissionView) -> Sequence[Servers]:
         """Servers that it may take from its queue, the preferred first; empty = all alike.
 
-        The placement is asked about each set in turn until it finds a place.
+        The placement is asked about each set in turn until it finds a place. Where servers may
+        come into a set, it is a ``ServerSets``, which says which.
         """
 
     def blocks(self, reason: ReasonCode) -> bool:

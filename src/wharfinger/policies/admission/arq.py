@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wharfinger.classification.worth import SETUP_SECONDS, TYPICAL_SECONDS, expected_seconds
-from wharfinger.core.seams.admission import AdmissionView, QueueReport, Servers
+from wharfinger.core.seams.admission import AdmissionView, QueueReport, Servers, ServerSets
 from wharfinger.core.seams.contention import Array
 from wharfinger.core.seams.verdicts import Admit, Divert
 from wharfinger.errors import InvalidInput
@@ -398,19 +398,20 @@ class Arq(Fifo):
             return ()
         begin = self._pools_begin(of_servers, view.cluster)
         suitable = self._suitable(request, slack, view.cluster)
-        if self._takes_higher:
-            good = of_servers >= (begin[at - 1] if at else -inf)
-            if suitable is not None:
-                good &= suitable[view.cluster.platform]
-            return () if good.all() else (good,)
+        # What its residents cause is what their server's quality is: it may come into any class.
+        awaited = np.ones(len(of_servers), dtype=np.bool_)
         if suitable is not None:
-            # NaN is in no class.
-            of_servers = np.where(suitable[view.cluster.platform], of_servers, np.nan)
+            awaited = suitable[view.cluster.platform]
+        if self._takes_higher:
+            good = awaited & (of_servers >= (begin[at - 1] if at else -inf))
+            return () if good.all() else ServerSets.of([good], awaited)
+        # NaN is in no class.
+        of_servers = np.where(awaited, of_servers, np.nan)
         bounds = [-inf, *begin, inf][at : self._end_above(at, view) + 1]
         tiers, has_room = tiers_by_quality(request, view.cluster, of_servers, bounds)
         useful = [servers for servers, fits in zip(tiers, has_room, strict=True) if fits]
         # Empty would say that it may take any.
-        return useful or [tiers[0]]
+        return ServerSets.of(useful or [tiers[0]], awaited)
 
     def _suitable(
         self, request: Request, slack: WaitingSlack, cluster: View

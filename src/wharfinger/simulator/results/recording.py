@@ -38,6 +38,9 @@ class Recording:
         """
         if not path.name or path.is_dir():
             raise InvalidInput(f"--record {path}: that is a directory; name a file")
+        path = path.resolve()
+        if path.exists() and not path.is_file():
+            raise InvalidInput(f"--record {path}: that is no file; name one")
         part = path.with_name(path.name + ".part")
         head = {"wharfinger": __version__, "format": FORMAT, "run": dict(run)}
         try:
