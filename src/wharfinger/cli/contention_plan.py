@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> None:
         column("BATCH", "name"),
         column("WORTH", form=lambda worth: f"{100 * worth:.1f}%"),
         column("EXPECTED", "performance", lambda value: f"{100 * value:.1f}%"),
-        column("STD", "log_std", lambda value: f"{100 * value:.1f}%"),
+        column("STD", "log_std", lambda std: f"{100 * std:.1f}%" if std < 10 else ">1000%"),
     ]
     empty = "no set is left to measure that could be safe and tells anything"
     show(document, arguments.output, lambda: table(document, columns, empty))

@@ -108,19 +108,19 @@ class ServiceSampler:
         return found
 
     @contextmanager
-    def _running(self, beside: Beside) -> Iterator[list[OwnProcess]]:
+    def _running(self, beside: Beside) -> Iterator[list[tuple[str, OwnProcess]]]:
         with ExitStack() as undo:
             if beside.bubble_bytes:
                 bubble = PlainProcess(_bubble(beside.bubble_bytes, self._plan.batch_cpus))
                 undo.callback(bubble.stop)
                 if not bubble.wait_for_output(BEGIN_SECONDS) or b"ready" not in _first(bubble):
                     raise Unavailable(f"{beside}: {bubble.last_words()[1].strip()}")
-            processes = []
+            processes = list[tuple[str, OwnProcess]]()
             for name in beside.neighbors:
                 words = ("/bin/sh", "-c", _AGAIN, name, *words_of(self._neighbors[name].run))
                 process = OwnProcess(words, self._plan.batch_cpus)
                 undo.callback(process.clear)
-                processes.append(process)
+                processes.append((name, process))
             yield processes
 
 
@@ -141,18 +141,20 @@ def _first(process: PlainProcess) -> bytes:
     return os.read(process.report_fd, 4096)
 
 
-def _settle(processes: Sequence[OwnProcess]) -> None:
+def _settle(processes: Sequence[tuple[str, OwnProcess]]) -> None:
     until = time.monotonic() + SETTLE_SECONDS
     while (left := until - time.monotonic()) > 0:
         _refuse_ended(processes)
         time.sleep(min(left, 0.05))
 
 
-def _refuse_ended(processes: Sequence[OwnProcess]) -> None:
-    for process in processes:
+def _refuse_ended(processes: Sequence[tuple[str, OwnProcess]]) -> None:
+    for name, process in processes:
         if process.over:
-            process.end()
-            raise RunFailed("a neighbor has ended")
+            try:
+                process.end()
+            except RunFailed as error:
+                raise RunFailed(f"{name} {str(error).partition(': ')[2]}") from None
 
 
 def _relative_to(
