@@ -260,7 +260,7 @@ def test_a_second_manager_is_refused_in_one_line(manager: LiveManager):
 
 
 def test_a_managers_end_leaves_workloads_running(manager: LiveManager):
-    manager.submit(shell("goes-on", "sleep 1.5; exit 5"))
+    manager.submit(shell("goes-on", "sleep 5; exit 5"))
     manager.wait_for(lambda found: found["goes-on"]["phase"] == "running")
     assert manager.stop() == 0
     assert not (manager.state / "socket").exists()

@@ -125,10 +125,13 @@ def test_a_busy_program_minds_integer_work_and_causes_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
     words = [*HERE, "--time-limit", "20s", "-o", "json"]
-    status, out, _ = called(capsys, *words, *COUNTING)
-    assert status == 0
-    profile = json.loads(out)
-    (row,) = profile["sources"]
+    for _ in range(3):  # On a busy machine noise may hide it.
+        status, out, _ = called(capsys, *words, *COUNTING)
+        assert status == 0
+        profile = json.loads(out)
+        (row,) = profile["sources"]
+        if row["verdict"] == "slowed" and row["caused"] is not None:
+            break
     assert row["verdict"] == "slowed"
     assert row["tolerated"]["value"] < 60
     assert row["caused"]["value"] > 20
@@ -150,7 +153,7 @@ def test_a_sleeper_is_timed_by_whole_runs_and_minds_nothing(capsys: pytest.Captu
         "--time-limit",
         "20s",
         "--tolerance",
-        "10%",
+        "25%",
         "-o",
         "json",
         "--",

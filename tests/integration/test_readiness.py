@@ -43,7 +43,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
 print("ops 7 before it is ready", flush=True)
-time.sleep(2)
+time.sleep(4)
 server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
 print("accepting connections", flush=True)
 server.serve_forever()

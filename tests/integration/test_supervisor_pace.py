@@ -126,10 +126,10 @@ def test_a_change_of_its_share_does_not_wake_what_is_suspended(run: Run) -> None
 
 
 def test_a_suspension_ends_by_itself_unless_it_is_renewed(run: Run) -> None:
-    run.sh(BUSY, suspension_lease_seconds=1.0)
+    run.sh(BUSY, suspension_lease_seconds=3.0)
     run.started()
     suspend(run)
-    for _ in range(20):
+    for _ in range(35):
         wait(0.1)
         assert renew_suspended(run.run_dir)
     assert states(run) == "T"
@@ -204,17 +204,28 @@ def test_what_is_not_paced_is_not_looked_at(run: Run) -> None:
     supervisor = run.sh("exec sleep 600", cpu_millicpus=500)
     run.started()
     pace(run, None)
-    wait(0.1)
-    before = _switches(supervisor.pid)
+    before = _settled_switches(supervisor.pid)
     wait(1.0)
     assert _switches(supervisor.pid) == before
     pace(run, 500)
     until(lambda: _switches(supervisor.pid) > before, "it is looked at")
     suspend(run)
-    wait(0.2)
-    before = _switches(supervisor.pid)
+    before = _settled_switches(supervisor.pid)
     wait(1.0)
     assert _switches(supervisor.pid) == before
+
+
+def _settled_switches(pid: int) -> int:
+    """Once it has taken in what it was told, and goes to sleep no more."""
+    seen = [-1]
+
+    def same() -> bool:
+        wait(0.2)
+        seen.append(_switches(pid))
+        return seen[-1] == seen[-2]
+
+    until(same, "it rests")
+    return seen[-1]
 
 
 def _switches(pid: int) -> int:

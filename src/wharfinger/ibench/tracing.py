@@ -127,16 +127,22 @@ def hardware_here() -> CacheModel:
 
 
 def _caches_here() -> Mapping[str, tuple[int, int]]:
-    found = dict(_USUAL)
+    found: dict[str, tuple[int, int]] = {}
     for index in sorted(_CACHES.glob("index*")):
         with suppress(OSError, ValueError):
-            level, kind, size, ways = (
-                (index / name).read_text().strip()
-                for name in ("level", "type", "size", "ways_of_associativity")
+            level, kind, size = (
+                (index / name).read_text().strip() for name in ("level", "type", "size")
             )
-            if int(ways) > 0:  # Some virtual machines say 0.
-                found[level + kind[0]] = (int(size.removesuffix("K")) * KIB, int(ways))
-    return found
+            name = level + kind[0]
+            # Some virtual machines do not tell the ways, or say 0.
+            ways = _USUAL.get(name, _LAST)[1]
+            with suppress(OSError, ValueError):
+                ways = int((index / "ways_of_associativity").read_text()) or ways
+            found[name] = (int(size.removesuffix("K")) * KIB, ways)
+    if "3U" not in found:
+        # Its second level is its last one, which the sources of the last level work on.
+        found.pop("2U", None)
+    return {**_USUAL, **found}
 
 
 def confinement_of(traced: Traced, events: int) -> Confinement:
@@ -146,7 +152,10 @@ def confinement_of(traced: Traced, events: int) -> Confinement:
     """
     if shutil.which("valgrind") is None:
         return Confinement(INSTALL_VALGRIND)
-    trace = _Trace(traced, max(LEAST_EVENTS, int(events * traced.effort)))
+    # Behind a large second level a round through the footprint is as much longer.
+    behind_first = traced.own is not None and traced.own[0] == "data" and traced.own[1] > 0
+    rounds = max(1, _caches_here()["2U"][0] // MIB) if behind_first else 1
+    trace = _Trace(traced, max(LEAST_EVENTS, int(events * traced.effort * rounds)))
     model = hardware_here()
     half = len(trace.lines) // 2
     replay(trace.lines[:half], model, trace.same_page)
@@ -182,6 +191,8 @@ def judged(traced: Traced, model: CacheModel, operations: float) -> Confinement:
     taken, sent_on = own.accesses - own.cold, own.misses - own.cold
     ratio = taken / sent_on if sent_on else None
     why_not = ""
+    if taken < LEAST_TAKEN_PER_SENT_ON <= own.accesses:
+        return Confinement("the trace is too short for caches of these sizes")
     if taken < LEAST_TAKEN_PER_SENT_ON:
         why_not = f"{taken} accesses reached its level, but for first ones"
     elif ratio is not None and ratio < LEAST_TAKEN_PER_SENT_ON:

@@ -161,7 +161,7 @@ def xz(folder: Path) -> dict[str, Any]:
     return document(
         "xz",
         type="batch",
-        target={"completionTime": "2m"},
+        target={"completionTime": "1m"},
         resources={"memory": "256Mi"},
         profile={"seconds": 4},
         run={"command": ["sh", "-c", each], "workingDir": str(folder)},

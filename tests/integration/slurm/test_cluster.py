@@ -19,9 +19,9 @@ from wharfinger.host.processes import descendants, has_ended
 BURN = """
 exec python3 -c '
 import os, time
-end = time.monotonic() + 1.5
+end, started = time.monotonic() + 1.5, time.process_time()
 while time.monotonic() < end: pass
-print(time.process_time() / 1.5, *sorted(os.sched_getaffinity(0)))
+print((time.process_time() - started) / 1.5, *sorted(os.sched_getaffinity(0)))
 '
 """
 

@@ -219,8 +219,8 @@ def test_a_command_runs_as_its_workloads_user():
 def test_a_late_command_is_killed_with_what_it_started(tmp_path: Path):
     mark = tmp_path / "pid"
     script = f"sleep 300 & echo $! > {mark}; wait"
-    command = Command(("sh", "-c", script), ENV, "/", limit_seconds=0.3)
-    with pytest.raises(ReaderError, match=r"longer than 0.3 s"):
+    command = Command(("sh", "-c", script), ENV, "/", limit_seconds=1.0)
+    with pytest.raises(ReaderError, match=r"longer than 1 s"):
         await_answer(command.take)
     pid = int(mark.read_text())
     wait_until(lambda: not is_alive(pid))
@@ -243,7 +243,7 @@ time.sleep(float(sys.argv[2]))
 """Leaves a daemon, which has a session of its own and no parent."""
 
 
-@pytest.mark.parametrize(("lasts", "limit_seconds"), [("0", 5.0), ("300", 1.0)])
+@pytest.mark.parametrize(("lasts", "limit_seconds"), [("0", 5.0), ("300", 5.0)])
 def test_a_daemon_ends_with_the_run_that_started_it(
     tmp_path: Path, lasts: str, limit_seconds: float
 ):
