@@ -57,6 +57,8 @@ def refuse_small_sample(measurements: ContentionMeasurements, share: float) -> N
         raise InvalidInput(
             "no set of two neighbors or more was measured; add lines such as redis,mcf+lbm,0.9"
         )
+    if most == 1:
+        raise InvalidInput("--sample: each degree has one set; measure more")
     if share * most < 1:
         raise InvalidInput(
             f"--sample {share:g}: less than one of {most} sets; sample at least {1 / most:.2g}"

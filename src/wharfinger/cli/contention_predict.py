@@ -88,7 +88,8 @@ def _text(document: list[Record]) -> str:
             return UNKNOWN
         if row["contention_unit"] == "bytes":
             return f"{row['contention'] / 2**20:.2f}Mi"
-        return f"{row['contention']:.3g}"
+        # No -0.
+        return f"{row['contention'] + 0.0:.3g}"
 
     unsafe = f"UNSAFE AT {100 * document[0]['qos']:g}%"
     return table(

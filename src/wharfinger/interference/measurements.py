@@ -22,6 +22,7 @@ from wharfinger.interference.bubble import (
     first_rise,
 )
 from wharfinger.model.arrays import Array
+from wharfinger.model.units import format_bytes
 
 Members = NDArray[np.intp]
 """(sets, degree) places of neighbors among a service's names, each row sorted."""
@@ -241,8 +242,8 @@ def _scale(
     if rise := first_rise(np.minimum(levels, 1.0), np.array(errors)):
         low, high = (bubbles[at] for at in rise)
         raise problem(
-            f"{setting}: a bubble of {high.bubble_bytes:g} bytes leaves {high.value:g}, but a "
-            f"smaller one of {low.bubble_bytes:g} (line {low.line}) only {low.value:g}",
+            f"{setting}: a bubble of {_size(high)} leaves {high.value:g}, but a "
+            f"smaller one of {_size(low)} (line {low.line}) only {low.value:g}",
             "measure both again, or state their errors",
             high.line,
         )
@@ -269,7 +270,7 @@ def _mean(rows: Sequence[MeasuredSet], problem: Problem) -> MeasuredSet:
     for row, value, error in zip(rows[1:], values[1:], errors[1:], strict=True):
         allowed = max(_CONTRADICTION * float(np.hypot(error, errors[0])), 0.1 * values[0])
         if abs(value - values[0]) > allowed:
-            what = "+".join(row.neighbors) or f"a bubble of {row.bubble_bytes:g} bytes"
+            what = "+".join(row.neighbors) or f"a bubble of {_size(row)}"
             raise problem(
                 f"{row.setting} beside {what} has {value:g}, and {values[0]:g} in line "
                 f"{first.line}",
@@ -279,3 +280,7 @@ def _mean(rows: Sequence[MeasuredSet], problem: Problem) -> MeasuredSet:
     weights = 1 / errors**2
     mean = float(np.average(values, weights=weights))
     return replace(first, value=mean, error=float(np.sqrt(1 / weights.sum())))
+
+
+def _size(row: MeasuredSet) -> str:
+    return format_bytes(int(row.bubble_bytes))

@@ -110,11 +110,11 @@ class InterferenceModel:
             and platform in {"", each.platform}
             and load_class in {"", each.load_class}
         ]
-        if len(fitting) == 1:
-            return fitting[0]
+        wanted = ContentionSetting(service, platform, load_class)
+        if len(fitting) == 1 or wanted in fitting:
+            return wanted if wanted in fitting else fitting[0]
         if not fitting:
             there_are = ", ".join(sorted(str(each) for each in self.services)[:10])
-            wanted = ContentionSetting(service, platform, load_class)
             raise NotFound(f"no service {str(wanted)!r} was measured; there are {there_are}")
         some = ", ".join(sorted(str(each) for each in fitting)[:10])
         raise NotFound(f"service {service!r} is one of several: {some}; name platform and class")

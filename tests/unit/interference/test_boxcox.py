@@ -158,3 +158,23 @@ def test_sets_of_many_neighbors_take_no_longer_for_each_order_to_leave_them_out(
     (drop,), _ = predictor.drops(twelve)
     fewer = np.stack([np.delete(twelve[0], at) for at in range(12)])
     assert (predictor.drops(fewer)[0] <= drop + 1e-12).all()
+
+
+def test_neighbors_that_leave_nothing_are_fitted_without_a_number_that_is_none():
+    names = ("a",), ("b",), ("a", "b")
+    rows = ContentionMeasurements.of(MeasuredSet(SERVICE, each, 0.0) for each in names)
+    with np.errstate(all="raise"):
+        model = InterferenceModel.fit(BoxCox(), rows)
+    predicted = model.predict(SERVICE, [("a", "b")])
+    assert np.isfinite(predicted.drops).all()
+    assert predicted.unsafe(0.95)[0] > 0.99
+
+
+def test_a_service_without_a_platform_is_meant_where_none_is_named():
+    rows = [
+        MeasuredSet(ContentionSetting("web", platform), ("a",), value)
+        for platform, value in (("", 0.9), ("x", 0.8), ("y", 0.7))
+    ]
+    model = InterferenceModel.fit(BoxCox(), ContentionMeasurements.of(rows))
+    assert model.setting("web") == SERVICE
+    assert model.setting("web", "x").platform == "x"

@@ -56,7 +56,7 @@ def test_sets_are_read(tmp_path: Path):
         ),
         (
             HEAD + "redis,a,0.9\nredis,bubble:4Mi,0.7\nredis,bubble:8Mi,0.9\n",
-            ":4: redis: a bubble of 8.38861e+06 bytes leaves 0.9, but a smaller one",
+            ":4: redis: a bubble of 8Mi leaves 0.9, but a smaller one",
         ),
         (
             "ls,batch,performance,contention\nredis,a,0.9,\nredis,b,,7\n",
