@@ -32,7 +32,7 @@ def secant(rises: Array, runs: Array, drops: Array, k: float) -> Array:
         return np.ones(len(drops))
     short = np.flatnonzero(np.abs(runs) < 1e-6)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Where a sum ends before the drop that was measured, the inverse does, and the run goes back.
+        # Where the inverse of a sum ends before the drop that was measured, the run goes back.
         slopes = np.abs(rises / runs)
     slopes[short] = phi_slope(drops[short], k)
     return slopes
