@@ -1,12 +1,12 @@
 """``wharfinger contention collect``: measure sets of neighbors on this machine."""
 
 import argparse
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wharfinger.cli.main import OK
+from wharfinger.cli.options import allowed_cpus
 from wharfinger.cli.output import Record, column, show, table
 from wharfinger.cli.progress import Progress, ended_in_order
 from wharfinger.errors import InvalidInput, Unavailable
@@ -35,8 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
     plan = replace(
         plan_of(workloads, str(path)),
         bubbles=tuple(sorted(set(arguments.bubbles or ()))),
-        cpus=_allowed("--cpus", arguments.cpus),
-        batch_cpus=_allowed("--batch-cpus", arguments.batch_cpus),
+        cpus=allowed_cpus("--cpus", arguments.cpus),
+        batch_cpus=allowed_cpus("--batch-cpus", arguments.batch_cpus),
         seconds=arguments.seconds,
         degree=int(arguments.degree),
         qos=arguments.qos,
@@ -54,18 +54,6 @@ def run(arguments: argparse.Namespace) -> int:
     document = _document(done)
     show(document, arguments.output, lambda: _text(document, arguments.out))
     return FAILED if done.failed else OK
-
-
-def _allowed(option: str, given: "tuple[int, ...] | None") -> tuple[int, ...]:
-    from wharfinger.host.topology import format_cpus  # noqa: PLC0415
-
-    allowed = os.sched_getaffinity(0)
-    if given is None:
-        return ()
-    if others := set(given) - allowed:
-        problem = f"{option}: {format_cpus(others)} may not be used here"
-        raise InvalidInput(f"{problem}; name some of {format_cpus(allowed)}")
-    return given
 
 
 def _document(done: "Collected") -> Record:

@@ -131,3 +131,18 @@ def connect(arguments: argparse.Namespace) -> "Client":
     from wharfinger.cli.contexts import find_manager  # noqa: PLC0415
 
     return Client(find_manager(arguments, os.environ))
+
+
+def allowed_cpus(option: str, given: Sequence[int] | None) -> tuple[int, ...]:
+    """The CPUs that an option names; empty = it was not given.
+
+    Raises:
+        InvalidInput: This process may not use one of them.
+    """
+    from wharfinger.host.topology import format_cpus  # noqa: PLC0415 - help needs none of it
+
+    allowed = os.sched_getaffinity(0)
+    if others := set(given or ()) - allowed:
+        problem = f"{option}: {format_cpus(others)} may not be used here"
+        raise InvalidInput(f"{problem}; name some of {format_cpus(allowed)}")
+    return tuple(given or ())

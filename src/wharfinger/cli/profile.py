@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from wharfinger.cli import format as fmt
 from wharfinger.cli.main import OK, CommandParser
-from wharfinger.cli.options import add_option, add_state, refuse, state_path
+from wharfinger.cli.options import add_option, add_state, allowed_cpus, refuse, state_path
 from wharfinger.cli.output import Record, column, show, table
 from wharfinger.cli.progress import Progress, ended_in_order
 from wharfinger.cli.readers import cpu_numbers, number, seconds_above_zero, share, whole
@@ -190,19 +190,6 @@ def _set_kind(measure: Record, kind: str) -> None:
         raise InvalidInput(f"--measure-kind: {kind!r}: of nothing; say what is read, too")
 
 
-def _cpus(arguments: argparse.Namespace) -> tuple[int, ...]:
-    from wharfinger.host.topology import format_cpus  # noqa: PLC0415
-
-    allowed = os.sched_getaffinity(0)
-    if arguments.cpus is None:
-        return tuple(sorted(allowed))
-    if others := set(arguments.cpus) - allowed:
-        may = format_cpus(allowed)
-        problem = f"--cpus: {format_cpus(others)} may not be used here"
-        raise InvalidInput(f"{problem}; name some of {may}")
-    return tuple(arguments.cpus)
-
-
 def _measured(
     arguments: argparse.Namespace,
     sources: "tuple[Source, ...]",
@@ -225,7 +212,7 @@ def _measured(
         process = RunningProcess(int(arguments.pid))
         cpus = process.cpus
     else:
-        cpus = _cpus(arguments)
+        cpus = allowed_cpus("--cpus", arguments.cpus) or tuple(sorted(os.sched_getaffinity(0)))
     directory = Path(arguments.directory or ".").absolute()
     if not directory.is_dir():
         raise InvalidInput(f"--directory: {arguments.directory!r} is no directory; name one")
