@@ -29,6 +29,7 @@ class FollowUps:
         self.waiting: dict[str, dict[str, None]] = {}
         self._arrays: dict[str, dict[str, None]] = {}
         self._on_servers: dict[str, set[str]] = {}
+        self._untold: dict[str, set[str]] = {}
         self._profiled: dict[str, str] = {}
         self._measured: dict[str, str] = {}
         self._programs: dict[tuple[str, ...], dict[str, None]] = {}
@@ -50,9 +51,11 @@ class FollowUps:
             members = self._arrays.get(array, {})
             members.pop(record.name, None)
             self._on_servers.get(array, set()).discard(record.name)
+            self._untold.get(array, set()).discard(record.name)
             if not members:
                 self._arrays.pop(array, None)
                 self._on_servers.pop(array, None)
+                self._untold.pop(array, None)
             for known in (self._profiled, self._measured):
                 if known.get(array) == record.name:
                     del known[array]
@@ -85,7 +88,10 @@ class FollowUps:
             self._profiled[array] = record.name
         elif self._profiled.get(array) == record.name:
             del self._profiled[array]
-        if record.measurements is not None and record.measurements.performance:
+        measured, untold = record.measurements, self._untold.setdefault(array, set())
+        silent = measured is not None and not measured.performance
+        (untold.add if silent else untold.discard)(record.name)
+        if measured is not None and measured.performance:
             self._measured.setdefault(array, record.name)
 
     def wake_at(self) -> float | None:
@@ -123,7 +129,9 @@ class FollowUps:
         array, workloads = record.workload.array, self._state.workloads
         if array is None:
             return None
-        for known in (self._measured, self._profiled):
+        # Where one's profile has told nothing, others do not wait for each other's.
+        untold = self._untold.get(array.name)
+        for known in (self._measured,) if untold else (self._measured, self._profiled):
             other = workloads.get(known.get(array.name, ""))
             same = other is not None and other.workload.run.command == record.workload.run.command
             if same and other is not record:

@@ -719,6 +719,23 @@ def test_who_asks_for_a_restart_is_tried_where_it_failed_to_start(cluster: Clust
     _replays(cluster)
 
 
+def test_where_one_profile_tells_nothing_the_others_are_made_side_by_side() -> None:
+    cluster = Cluster()
+    cluster.tell(*(ev.ServerReported(server(f"s{at}", 8)) for at in range(4)))
+    cluster.sync()
+    members = [f"a-{at}" for at in range(4)]
+    for at, name in enumerate(members):
+        stated = replace(workload(name, 500, profile=True), array=ArrayMember("a", at))
+        cluster.tell(ev.WorkloadSubmitted(stated))
+    profiled = lambda: [n for n in members if cluster.record(n).phase is Phase.PROFILING]  # noqa: E731
+    assert profiled() == members[:1]
+    silent = Measurements(silent={Quantity.RATE: "no line came"})
+    cluster.tell(ev.ProfilingFinished(cluster.key("a-0"), silent))
+    cluster.tell(ev.ClassificationFailed(cluster.key("a-0"), "nothing was measured"))
+    assert profiled() == members[1:]
+    _replays(cluster)
+
+
 def test_nothing_is_left_of_an_array_whose_members_are_forgotten() -> None:
     cluster = Cluster(keep_ended=1)
     cluster.tell(ev.ServerReported(server("s")))
