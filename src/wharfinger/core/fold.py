@@ -27,7 +27,7 @@ from wharfinger.core.fold_evictions import (
 )
 from wharfinger.core.fold_offers import OFFERS
 from wharfinger.core.fold_probes import PROBES
-from wharfinger.core.fold_runs import RUNS, goes_on, leave_drained, pause_if_running
+from wharfinger.core.fold_runs import RUNS, goes_on, pause_if_running, retry_drain
 from wharfinger.core.fold_servers import SERVERS, server_left
 from wharfinger.core.followups import same_array
 from wharfinger.core.lifecycle import Phase, Trigger
@@ -140,7 +140,7 @@ def _updated(cluster: ClusterState, time: float, event: ev.WorkloadUpdated) -> N
         cluster.residency.review_contention(placement.server)
     cluster.residency.ends.forget(held(record))
     cluster.touched[record.name] = None
-    leave_drained(cluster, record)
+    retry_drain(cluster, record)
 
 
 def _forget_performance(cluster: ClusterState, record: WorkloadRecord) -> None:

@@ -34,8 +34,8 @@ def goes_on(record: WorkloadRecord) -> None:
     record.deferral, record.reason, record.message = None, "", ""
 
 
-def leave_drained(cluster: ClusterState, record: WorkloadRecord) -> None:
-    """What can be stopped only now may be on a server that is drained."""
+def retry_drain(cluster: ClusterState, record: WorkloadRecord) -> None:
+    """Drain its server again, if that is being drained: it could not be stopped before."""
     cordons = (cluster.state.cordoned.get(placement.server) for placement in record.placements)
     if record.on_server and any(cordon is not None and cordon.drain for cordon in cordons):
         cluster.queues.room_changed = True
@@ -131,7 +131,7 @@ def _started(cluster: ClusterState, time: float, event: ev.WorkloadStarted) -> N
             wake_waiting(cluster, record)
         cluster.followups.changed(record)
         pause_if_running(cluster, time, record)
-        leave_drained(cluster, record)
+        retry_drain(cluster, record)
 
 
 def _readiness_changed(cluster: ClusterState, time: float, event: ev.ReadinessChanged) -> None:

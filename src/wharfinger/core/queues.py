@@ -214,7 +214,7 @@ class WaitingQueues:
             self.change(placement.server)
 
     def change(self, server: str) -> None:
-        """There may be room, or a better place, on this server: who waits for it is tried again."""
+        """There may be room, or a better place, on this server: try again what waits for it."""
         self._freed[server] = None
         for name in self._awaited.pop(server, ()):
             # One that has left since, or is back in its queue, does not wait for it any more.

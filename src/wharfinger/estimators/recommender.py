@@ -40,8 +40,8 @@ MAX_CALIBRATION_ROWS = 300
 UNCALIBRATED = 2.0
 """Factor where there are too few programs to hold one out."""
 MAX_FACTOR = 20.0
-"""Of a few programs, all of one of which is held out, what is left may differ in nothing: then an
-error is any number of its deviations, and says nothing of those of all."""
+"""With few programs those that are left when one is held out may hardly differ. Their deviation is
+then near zero, and the ratio of an error to it has no meaning."""
 MIN_STD = 1e-9
 MAX_ROWS = 20_000
 """Rows to learn from, those with the most entries: bounds the time of learning."""

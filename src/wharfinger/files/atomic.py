@@ -24,7 +24,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def check_output(option: str, given: str) -> Path:
-    """The file that an option names for results, before work is done for them.
+    """The file that an option names for results, links resolved; called before the work.
 
     Raises:
         InvalidInput: Nothing could be written there.
@@ -32,6 +32,8 @@ def check_output(option: str, given: str) -> Path:
     path, why = Path(given).resolve(), ""
     if not given or path.is_dir():
         why = "that is a directory; name a file"
+    elif Path(given).exists() and not path.is_file():
+        why = "that is no file; name one"
     elif not path.parent.is_dir():
         why = f"there is no directory {path.parent}; make it, or name another"
     elif not os.access(path if path.exists() else path.parent, os.W_OK):
@@ -44,12 +46,8 @@ def check_output(option: str, given: str) -> Path:
 def write_whole(path: Path, data: bytes) -> None:
     """Replace a file durably: readers, also after a crash, have the old or the new one.
 
-    A link's target is replaced, and what is no file (a device, a pipe) is written to.
+    A link is replaced, not its target: others may write to the directory.
     """
-    path = path.resolve()
-    if path.exists() and not path.is_file() and not path.is_dir():
-        path.write_bytes(data)
-        return
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with part.open("wb") as file:

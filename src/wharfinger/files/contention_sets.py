@@ -3,8 +3,8 @@
 The columns, in any order: ``ls`` (the service), ``batch`` (its neighbors, joined by ``+``, a name
 as often as it runs; or ``bubble:8Mi``), ``performance`` (relative to alone) or ``contention``; and
 optionally ``platform``, ``class`` (of load or input), ``error`` (standard error, in the unit of the
-value), and ``seconds`` and ``load``, which ``wharfinger contention collect`` writes and nobody
-reads. A line with one neighbor is a single.
+value), and ``seconds`` and ``load``, which ``wharfinger contention collect`` writes and no
+model reads. A line with one neighbor is a single.
 """
 
 import hashlib
@@ -84,8 +84,9 @@ class CollectedSets:
         if not path.exists():
             return
         table, self.rows = _rows_of(path)
-        if "performance" not in table.places:
-            raise table.problem("no column performance", "name another file, or a new one")
+        if any(row.is_contention for row in self.rows) or "performance" not in table.places:
+            raise table.problem("it has contentions, not performances", "name another file")
+        ContentionMeasurements.of(self.rows, table.problem)
         self._columns = table.header
         text = "".join(text_lines(path))
         self._text = text if text.endswith("\n") else f"{text}\n"

@@ -167,7 +167,7 @@ class SetCollection:
         done.measured[name] = 0
         done.worth[name] = None
         for beside in self._goals(service):
-            if time.monotonic() >= until:
+            if self.is_over(until):
                 return
             self._tried.add((name, beside))
             self._tell(f"{name} beside {beside}")
@@ -177,8 +177,12 @@ class SetCollection:
                 done.failed.append((name, str(beside), str(error)))
             else:
                 done.measured[name] += 1
-            if self._plan.most is not None and sum(done.measured.values()) >= self._plan.most:
-                return
+
+    def is_over(self, until: float) -> bool:
+        """Whether the time is up, or enough is measured."""
+        most = self._plan.most
+        enough = most is not None and sum(self.done.measured.values()) >= most
+        return enough or time.monotonic() >= until
 
     def _goals(self, service: Workload) -> Iterator[Beside]:
         """What to measure next, each time by what is known then."""
@@ -195,15 +199,14 @@ class SetCollection:
     def _best(self, service: Workload) -> Beside | None:
         plan, name = self._plan, service.name
         ours = {each.name for each in plan.neighbors}
-        measured = ContentionMeasurements.of(self._sets.rows).services
-        own = [each for each in measured if each.setting == plan.setting(service)]
+        setting = plan.setting(service)
+        own = [row for row in self._sets.rows if row.setting == setting]
         degrees = range(2, plan.degree + 1)
         self.done.worth[name] = 0.0
         if not own or not degrees:
             return None
-        chosen = proposals(
-            ContentionMeasurements(tuple(own)), PROPOSED, degrees, plan.qos, self._random
-        )
+        measured = ContentionMeasurements.of(own)
+        chosen = proposals(measured, PROPOSED, degrees, plan.qos, self._random)
         for each in chosen:
             beside = Beside(each.neighbors)
             if set(each.neighbors) <= ours and (name, beside) not in self._tried:

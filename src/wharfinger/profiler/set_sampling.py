@@ -205,6 +205,8 @@ def collect(
     collection = SetCollection(plan, CollectedSets(path), tell)
     until = time.monotonic() + seconds
     for service in plan.services:
+        if collection.is_over(until):
+            break
         tell(f"{service.name}: starting")
         with ServiceSampler(plan, service) as sampler:
             collection.run(service, sampler, until)

@@ -118,3 +118,8 @@ def test_corrections_make_another_matrix_and_new_columns_come_last() -> None:
         UtilityMatrix(Aspect.CAUSED, (), {}).with_row(
             "a", UtilityRow("a", None, {"x": Entry(101.0)})
         )
+
+
+def test_a_mean_of_two_scores_of_a_hundred_is_one():
+    one, other = Entry(100.0, 7.855637870926146), Entry(100.0, 20.26383344117235)
+    assert corrected(one, other, Transform.IDENTITY, 1e9).value == 100.0

@@ -5,6 +5,7 @@ import pytest
 
 from tests.support.cluster import MIB, server, workload
 from wharfinger.core.pools import place_within
+from wharfinger.core.seams.admission import ServerSets
 from wharfinger.core.seams.verdicts import PlacementVerdict, Preempt
 from wharfinger.core.tables import ServerTable
 from wharfinger.model.allocation import Allocation, Placement
@@ -57,3 +58,14 @@ def test_no_workload_is_stopped_on_servers_of_other_queues(servers, kind, where)
     assert isinstance(found, kind)
     placed = isinstance(found, Place | Preempt)
     assert (found.placements[0].server if placed else found.decision.reason) == where
+
+
+def test_who_waits_is_tried_again_when_a_server_may_have_come_into_its_set() -> None:
+    table = ServerTable()
+    for row in range(3):
+        table.put(server(f"s{row}", 4))
+    sets = ServerSets.of([np.array([True, False, False])], np.array([True, True, False]))
+    view = table.view(Capabilities())
+    found = place_within(Stating(FULL, FULL, FREE), Request(workload("w")), view, sets)
+    assert isinstance(found, Refuse)
+    assert found.waits_for == ("s0", "s1")

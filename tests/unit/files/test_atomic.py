@@ -1,8 +1,5 @@
 """Files that appear whole, where an option says."""
 
-import os
-import stat
-import threading
 from pathlib import Path
 
 import pytest
@@ -11,24 +8,17 @@ from wharfinger.errors import InvalidInput
 from wharfinger.files.atomic import check_output, write_whole
 
 
-def test_the_target_of_a_link_is_replaced(tmp_path: Path) -> None:
+def test_an_option_means_the_target_of_a_link_and_no_other_writer_follows_one(
+    tmp_path: Path,
+) -> None:
     target, link = tmp_path / "target", tmp_path / "link"
     target.write_text("old")
     link.symlink_to(target)
-    write_whole(link, b"new")
+    write_whole(check_output("--out", str(link)), b"new")
     assert link.is_symlink()
     assert target.read_text() == "new"
-
-
-def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
-    pipe, read = tmp_path / "pipe", list[bytes]()
-    os.mkfifo(pipe)
-    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
-    reader.start()
-    write_whole(pipe, b"new")
-    reader.join()
-    assert read == [b"new"]
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    write_whole(link, b"newer")
+    assert (link.is_symlink(), target.read_text()) == (False, "new")
 
 
 @pytest.mark.parametrize(
@@ -36,6 +26,7 @@ def test_what_is_no_file_is_written_to(tmp_path: Path) -> None:
     [
         ("", "--out '': that is a directory; name a file"),
         (".", "--out '.': that is a directory; name a file"),
+        ("/dev/null", "--out '/dev/null': that is no file; name one"),
         ("missing/x.json", "there is no directory .*missing; make it, or name another"),
     ],
 )

@@ -170,6 +170,29 @@ def test_a_plan_that_says_too_little_is_refused(documents: list[str], words: str
         plan_of(loaded(*documents), "plan.yaml")
 
 
+def test_so_many_are_measured_of_all_services_together(tmp_path: Path):
+    two = loaded(SERVICE, SERVICE.replace("name: web", "name: api"), *map(batch, LOSS))
+    plan = replace(plan_of(two, "plan.yaml"), most=2)
+    collection = SetCollection(plan, CollectedSets(tmp_path / "m.csv"), lambda _words: None)
+    for service in plan.services:
+        collection.run(service, Multiplied(), float("inf"))
+    assert collection.done.measured == {"web": 2, "api": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("ls,batch,contention\nweb,a,0.1\n", "contentions, not performances"),
+        ("ls,batch,performance\nweb,a,0.9\nweb,a,0.1\n", "has 0.1, and 0.9 in line 2"),
+    ],
+)
+def test_a_file_that_can_not_go_on_is_refused_at_once(tmp_path: Path, text: str, words: str):
+    out = tmp_path / "m.csv"
+    out.write_text(text)
+    with pytest.raises(InvalidInput, match=words):
+        CollectedSets(out)
+
+
 def test_a_packed_file_is_refused(tmp_path: Path):
     with pytest.raises(InvalidInput, match="a packed file can't grow"):
         CollectedSets(tmp_path / "m.csv.gz")

@@ -25,9 +25,9 @@ from wharfinger.model.profile import quantile
 from wharfinger.model.view import Request, View
 from wharfinger.policies.placement.common import ByReservation, candidates, needed, plan, refuse
 from wharfinger.policies.placement.paragon import with_room
-from wharfinger.policies.placement.sizing import UNTOLD
 
 _MIN_KEPT = 0.01
+_MAX_LOG = 50.0
 
 
 class Packing(StrEnum):
@@ -95,7 +95,7 @@ class Pythia(ByReservation):
         suffered, z = contention.suffered, quantile(self.settings.confidence)
         margin = -log(max(_MIN_KEPT, 1 - request.workload.tolerance))
         low = margin - suffered.mean - z * np.sqrt(suffered.variance)
-        return np.minimum(left, -np.expm1(np.minimum(-low, UNTOLD)))
+        return np.minimum(left, -np.expm1(np.minimum(-low, _MAX_LOG)))
 
     def _order(self, view: View, rows: Rows, headroom: Array) -> Rows:
         """Places among these rows, best first."""

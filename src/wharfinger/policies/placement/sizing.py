@@ -38,10 +38,6 @@ REACHABLE = "a lower target, a larger or faster server, or onMiss: run"
 """What would let run what was rejected so."""
 
 
-UNTOLD = 50.0
-"""Of a logarithm: what may be larger or smaller by more is not known, and has no number."""
-
-
 def kept_alone(probability: float) -> str:
     """That its target is kept with nothing in its way, as a clause."""
     return f"even alone on the best server it is kept with {probability:.0%} probability"
@@ -217,7 +213,7 @@ def _at(estimates: LogEstimates, row: int) -> tuple[float, float]:
 
 def bounds(normalized: Estimate, confidence: float) -> tuple[float, float]:
     """What is reached, and what is not exceeded, with the confidence."""
-    half = min(quantile(confidence) * normalized.std, UNTOLD)
+    half = quantile(confidence) * normalized.std
     return normalized.mean * exp(-half), normalized.mean * exp(half)
 
 

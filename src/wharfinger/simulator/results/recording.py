@@ -14,6 +14,7 @@ from wharfinger import __version__
 from wharfinger.core import events as ev
 from wharfinger.core.codec import encode_event
 from wharfinger.errors import InvalidInput
+from wharfinger.files.atomic import check_output
 from wharfinger.runtime.replay import LoggedEvent
 
 FORMAT = 1
@@ -36,11 +37,7 @@ class Recording:
         Raises:
             InvalidInput: It can't be written there.
         """
-        if not path.name or path.is_dir():
-            raise InvalidInput(f"--record {path}: that is a directory; name a file")
-        path = path.resolve()
-        if path.exists() and not path.is_file():
-            raise InvalidInput(f"--record {path}: that is no file; name one")
+        path = check_output("--record", str(path))
         part = path.with_name(path.name + ".part")
         head = {"wharfinger": __version__, "format": FORMAT, "run": dict(run)}
         try:
