@@ -27,8 +27,11 @@ print((time.process_time() - started) / 1.5, *sorted(os.sched_getaffinity(0)))
 
 
 def groups_of(pid: int) -> set[Path]:
-    """The cgroups that were made for a process's node."""
-    places = re.findall(r"wharfinger-slurm-\S+", Path(f"/proc/{pid}/cgroup").read_text())
+    """The cgroups that were made for a process's node; none for one that has ended."""
+    try:
+        places = re.findall(r"wharfinger-slurm-\S+", Path(f"/proc/{pid}/cgroup").read_text())
+    except OSError:
+        return set()
     return {hierarchy.own / place for hierarchy in find_hierarchies() for place in places}
 
 
