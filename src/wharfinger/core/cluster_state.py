@@ -232,11 +232,11 @@ class ClusterState:
             self.reviews.put(record.name, time)
 
     def wait_until(self, record: WorkloadRecord, time: float) -> None:
-        """It is not tried before this time, whatever happens."""
+        """It is not tried before this time, or before there may be more room."""
         self.undecided.pop(record.name, None)
         if record.phase is Phase.QUEUED:
             record.retry_at = time
-            self.queues.wait(record, time)
+            self.queues.defer(record, time)
         else:
             self.review_at(record, time)
 

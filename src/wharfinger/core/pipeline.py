@@ -472,8 +472,7 @@ class Core:
                 verdict = place_within(self.policy.placement, request, view, ())
                 if isinstance(verdict, Place):
                     told = own.draining(verdict.decision, server, verdict.placements)
-                    migrated = ev.WorkloadMigrated(record.name, told, verdict.placements)
-                    self._record(now, migrated)
+                    self._record(now, ev.WorkloadMigrated(record.name, told, verdict.placements))
 
     def _ask_admission(
         self, now: float, record: WorkloadRecord, request: Request, view: AdmissionView
@@ -485,8 +484,7 @@ class Core:
                 assert decision is not None, f"{admission.name} tells nothing"
                 self._record(now, ev.WorkloadAdmitted(record.name, decision, rank))
             case verdicts.Admit(decision, queue, review_at, rank):
-                queued = ev.WorkloadQueued(record.name, queue, decision, review_at, rank)
-                self._record(now, queued)
+                self._record(now, ev.WorkloadQueued(record.name, queue, decision, review_at, rank))
             case verdicts.WaitUntil(time, decision):
                 self._record(now, ev.WorkloadDeferred(record.name, decision, time))
             case Refuse(decision=decision):
@@ -734,7 +732,8 @@ class Core:
                 key = f"question-{record.uid}-{self.state.next_question}-{self._nonce()}"
                 self._record(now, ev.PlacementDelegated(record.name, key, decider, decision))
             case verdicts.WaitUntil(time, decision):
-                self._record(now, ev.WorkloadDeferred(record.name, decision, time))
+                if not self._cluster.queues.defer_again(record, time, decision.reason):
+                    self._record(now, ev.WorkloadDeferred(record.name, decision, time))
         return False
 
     def _place(

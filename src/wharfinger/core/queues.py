@@ -14,10 +14,13 @@ from wharfinger.core.deadlines import Deadlines
 from wharfinger.core.ordered import Ordered
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Placement
+from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.view import Request, View
 
 QueueEntry = tuple[int, float, int, str]
 """(-priority, rank, uid, name): the order of service."""
+SAME_SECONDS = 1e-3
+"""Times that differ by less are the same: each is a sum of others."""
 _EMPTY: Ordered[QueueEntry] = Ordered()
 
 
@@ -100,9 +103,10 @@ class WaitingQueues:
     """Which workloads wait, and which of them are worth trying.
 
     Not tried are: a workload that no server can hold even when empty (until the servers change);
-    one that waits for a few servers (until one has room); one whose placement named a time; one
-    whose start failed (until its backoff ends); one behind a blocked head. So the cost of an event
-    does not grow with the number that wait.
+    one that waits for a few servers (until one has room); one whose placement named a time (until
+    then, or until there may be more room); one that was preempted or whose start failed (until its
+    time has come); one behind a blocked head. So the cost of an event does not grow with the number
+    that wait.
 
     Attributes:
         backfill: How many behind a blocked head are tried.
@@ -121,6 +125,8 @@ class WaitingQueues:
         self._delays = Deadlines()
         self._waits = Deadlines()
         self._waiting: dict[str, tuple[str, QueueEntry]] = {}
+        self._held: set[str] = set()
+        self._deferred: dict[str, None] = {}
 
     @property
     def room_changed(self) -> bool:
@@ -166,7 +172,9 @@ class WaitingQueues:
         if record.not_before is not None:
             self._delays.put(record.name, record.not_before)
         if record.retry_at is not None:
-            self.wait(record, record.retry_at)
+            # A placement that named the time has said why; one that was preempted was told nothing.
+            wait = self.wait if record.deferral is None else self.defer
+            wait(record, record.retry_at)
         head = self.heads.entry(record.queue)
         return head is None or entry < head
 
@@ -188,6 +196,8 @@ class WaitingQueues:
         self._delays.drop(record.name)
         self._waits.drop(record.name)
         self._waiting.pop(record.name, None)
+        self._held.discard(record.name)
+        self._deferred.pop(record.name, None)
 
     # --- what need not be tried ----------------------------------------------------------
 
@@ -204,6 +214,23 @@ class WaitingQueues:
 
     def wait(self, record: WorkloadRecord, until: float) -> None:
         """It is not tried before this time, whatever happens."""
+        self._park_until(record, until)
+        self._held.add(record.name)
+
+    def defer(self, record: WorkloadRecord, until: float) -> None:
+        """It is tried at this time, or earlier if there may be more room."""
+        self._park_until(record, until)
+        self._deferred[record.name] = None
+
+    def defer_again(self, record: WorkloadRecord, until: float, reason: ReasonCode) -> bool:
+        """``defer`` where its record says so already, for this reason; whether it does."""
+        at = record.retry_at
+        if at is None or record.deferral is not reason or abs(at - until) > SAME_SECONDS:
+            return False
+        self.defer(record, at)
+        return True
+
+    def _park_until(self, record: WorkloadRecord, until: float) -> None:
         self.park(record)
         self._waiting[record.name] = record.queue, entry_of(record)
         self._waits.put(record.name, until)
@@ -216,15 +243,26 @@ class WaitingQueues:
     def change(self, server: str) -> None:
         """There may be room, or a better place, on this server: try again what waits for it."""
         self._freed[server] = None
+        self._reopen_deferred()
         for name in self._awaited.pop(server, ()):
             # One that has left since, or is back in its queue, does not wait for it any more.
-            queue, entry = self._parked.pop(name, ("", None))
-            if entry is not None:
-                self._open[queue].add(entry)
+            if name in self._parked:
+                self._reopen(*self._parked.pop(name))
+
+    def _reopen_deferred(self) -> None:
+        """Their times remain: one that is not tried by then, or not placed, is tried again."""
+        for name in self._deferred:
+            self._reopen(*self._waiting[name])
+        self._deferred.clear()
+
+    def _reopen(self, queue: str, entry: QueueEntry) -> None:
+        if entry not in self._open[queue]:
+            self._open[queue].add(entry)
 
     def unpark_all(self) -> None:
         """The servers have changed: everything parked is tried again."""
         self.room_changed = True
+        self._deferred.clear()
         self._parked.clear()
         self._awaited.clear()
         for queue, line in self._all.items():
@@ -232,8 +270,8 @@ class WaitingQueues:
                 self._open[queue] = Ordered(line)
 
     def is_delayed(self, record: WorkloadRecord) -> bool:
-        """Whether it waits for a time: after a failed start, or as its placement named."""
-        return record.name in self._delays or record.name in self._waits
+        """Whether it may not be tried yet: after a failed start, or when it was preempted."""
+        return record.name in self._delays or record.name in self._held
 
     def wake_at(self, now: float, longest: float) -> float | None:
         """When the next delay or wait ends; ``None`` = there is none."""
@@ -256,9 +294,9 @@ class WaitingQueues:
             ended = True
         while (first := self._waits.first()) and first[0] <= now:
             self._waits.drop(first[1])
-            queue, entry = self._waiting.pop(first[1])
-            if entry not in self._open[queue]:
-                self._open[queue].add(entry)
+            self._held.discard(first[1])
+            self._deferred.pop(first[1], None)
+            self._reopen(*self._waiting.pop(first[1]))
             ended = True
         return ended
 

@@ -42,7 +42,10 @@ class Delegate:
 
 @dataclass(frozen=True, slots=True)
 class WaitUntil:
-    """It waits, and is tried again at this time, in seconds since the epoch."""
+    """It waits, and is tried again at this time, in seconds since the epoch.
+
+    One that waits for a placement is tried earlier where there may be more room.
+    """
 
     time: float
     decision: Decision

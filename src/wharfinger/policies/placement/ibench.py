@@ -44,8 +44,6 @@ from wharfinger.policies.placement.paragon import turns_of, with_room
 from wharfinger.policies.placement.paragon_search import MOST, OwnScores
 
 SOURCES = tuple(SharedResource)
-LOOKS_AGAIN_SECONDS = 5.0
-"""What waits for other neighbors is tried again so often: a server may have changed meanwhile."""
 INDEXED = 4
 """Candidates that are asked of the index: the next ones tell little, and cost as much."""
 BEYOND, NORM = "interference_beyond_tolerated", "norm"
@@ -227,7 +225,7 @@ class IBench(ByReservation):
                 candidates=tuple(_candidates(view, fit, order)),
                 numbers=needed(need),
             )
-            return WaitUntil(request.now + min(left, LOOKS_AGAIN_SECONDS), decision)
+            return WaitUntil(request.now + left, decision)
         message = f"{server} wastes least of what all there tolerate"
         if lacking:
             message = f"nowhere do all tolerate each other: on {server} least is lacking, "
