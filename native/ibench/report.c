@@ -105,14 +105,14 @@ static double achieved(const struct report *report, const struct crew *crew) {
 }
 
 void report_period(struct report *report, const struct crew *crew, double intensity) {
+    const unsigned long long count = crew_count(crew);  // Workers count on meanwhile.
     say(report,
         "{\"event\":\"report\",\"time_seconds\":%.6f,\"period_seconds\":%.6f,\"intensity\":%.4g,"
         "\"achieved\":%.3f,\"rate\":%.1f,\"unit\":\"%s\",\"count\":%llu,\"cpu_seconds\":%.6f,"
         "\"bytes\":%llu,\"footprint_bytes\":%llu}\n",
         seconds(now_ns()), period_seconds(report), intensity, achieved(report, crew),
         crew_rate_per_second(report, crew), crew->source->unit,
-        (unsigned long long)crew_count(crew), process_cpu_seconds(),
-        (unsigned long long)crew_count(crew) * crew->source->bytes_per_count,
+        count, process_cpu_seconds(), count * crew->source->bytes_per_count,
         (unsigned long long)crew_footprint(crew).held_bytes);
     report_begin(report, crew);
 }

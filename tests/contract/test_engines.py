@@ -196,7 +196,7 @@ def _simulated_harness(directory: Path, wrap: Callable[[MakeEngine], Engine]) ->
         SimulatedPrograms(cluster),
         make_elsewhere,
         lambda _engine: remove_servers(),
-        deadline_seconds=5.0,
+        deadline_seconds=60.0,
         occupy=lambda _engine, cpu, memory: cluster.occupy("a", cpu, memory),
         evict=cluster.evict,
         lose_server=cluster.lose_part,

@@ -3,6 +3,7 @@
 import base64
 import http.client
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from tests.support import wait_until
 from tests.support.live import LiveManager, kill_processes_with, manifest, processes_with
 from wharfinger.service.listening import connect
 
-LASTING, BESIDE = "1000077.5", "1000088.5"
-"""How long programs sleep, by which they are found."""
+LASTING, BESIDE = f"1000077{os.getpid()}.5", f"1000088{os.getpid()}.5"
+"""How long programs sleep, by which they are found, and are no other test's of this machine."""
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
 def begin(manager: LiveManager, *command: str) -> tuple[int, http.client.HTTPResponse]:
     """A command that is begun, and its answer, which is to be read."""
     connection = http.client.HTTPConnection("wharfinger")
-    connection.sock = connect(manager.state / "socket", 30.0)
+    connection.sock = connect(manager.state / "socket", 120.0)
     body = json.dumps({"command": command})
     headers = {"Content-Type": "application/json"}
     connection.request("POST", "/v1/workloads/a/exec", body, headers)

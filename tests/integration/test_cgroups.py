@@ -25,7 +25,7 @@ from wharfinger.monitor.counters import throttled_periods
 
 pytestmark = pytest.mark.root
 
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 MEBIBYTE = 1024**2
 # The shell enters the groups by itself, as the supervisor does, and becomes the program.
 ENTER = 'for f in $GROUPS_TO_ENTER; do echo $$ > "$f" || exit 70; done; exec "$@"'
@@ -69,6 +69,19 @@ def _wait_for(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"waited in vain: {what}"
         time.sleep(0.005)
+
+
+def _share(group: Group) -> float:
+    """CPUs that it uses for a second, and longer where it got none."""
+
+    def used() -> float:
+        seconds = group.usage().cpu_seconds
+        assert seconds is not None
+        return seconds
+
+    began, before = time.monotonic(), used()
+    _wait_for(lambda: time.monotonic() - began > 1.0 and used() > before, "a second")
+    return (used() - before) / (time.monotonic() - began)
 
 
 @pytest.fixture(params=["as it is", "v1 only"])
@@ -133,12 +146,7 @@ def test_a_quota_limits_cpu_time(control: CgroupControl, start) -> None:
     group = control.create("s", "quota", _limits(200))
     process = start(group, *BUSY)
     _wait_for(lambda: process.pid in group.pids(), "the program is in its group")
-    began, before = time.monotonic(), group.usage().cpu_seconds
-    _wait_for(lambda: time.monotonic() - began > 1.0, "a second")
-    used, elapsed = group.usage().cpu_seconds, time.monotonic() - began
-    assert before is not None
-    assert used is not None
-    assert 0 < used - before < 0.5 * elapsed  # 0.2 was asked for
+    assert 0 < _share(group) < 0.5  # 0.2 was asked for
 
 
 def test_a_short_quota_is_kept_too_and_its_throttling_is_counted(
@@ -149,17 +157,15 @@ def test_a_short_quota_is_kept_too_and_its_throttling_is_counted(
     process = start(group, *BUSY)
     _wait_for(lambda: process.pid in group.pids(), "the program is in its group")
     stat = str(group.paths["cpu"] / "cpu.stat")
-    began, before = time.monotonic(), group.usage().cpu_seconds
-    _wait_for(lambda: time.monotonic() - began > 1.0, "a second")
-    used, elapsed = group.usage().cpu_seconds, time.monotonic() - began
-    assert before is not None
-    assert used is not None
-    assert 0 < used - before < 0.5 * elapsed  # 0.2 was asked for
-    counted = throttled_periods(stat)
-    assert counted is not None
-    periods, throttled = counted
-    assert periods > 15, "a second has 50 periods of 20 ms"
-    assert throttled > 0
+    assert 0 < _share(group) < 0.5  # 0.2 was asked for
+
+    def is_counted() -> bool:
+        counted = throttled_periods(stat)
+        assert counted is not None
+        periods, throttled = counted
+        return periods > 15 and throttled > 0
+
+    _wait_for(is_counted, "periods of 20 ms, 50 of which are a second")
     for millicpus in (1, 50, 900, 100):
         assert group.resize(_limits(millicpus, latency_critical=True)) is None
     assert group.resize(_limits(100)) is None, "and back to the usual period"
@@ -245,6 +251,13 @@ def test_older_kernels_without_cgroup_kill_kill_each(
     assert process.wait(DEADLINE_SECONDS) == -signal.SIGKILL
 
 
+def _stands_still(ticks: Callable[[], int]) -> bool:
+    """For a time in which it would have run."""
+    before, began = ticks(), time.monotonic()
+    _wait_for(lambda: time.monotonic() - began > 0.3, "a while")
+    return ticks() == before
+
+
 def test_what_is_frozen_stands_still_and_can_be_killed(control: CgroupControl, start) -> None:
     _needs(Means.FREEZER in control.means, "freezer")
     killable = control.create("s", "freeze", _limits())
@@ -257,9 +270,9 @@ def test_what_is_frozen_stands_still_and_can_be_killed(control: CgroupControl, s
 
     _wait_for(lambda: ticks() > 0, "it runs")
     assert killable.freeze(DEADLINE_SECONDS)
-    frozen_at, began = ticks(), time.monotonic()
-    _wait_for(lambda: time.monotonic() - began > 0.3, "time in which it would have run")
-    assert ticks() == frozen_at
+    # Its last ticks may show a moment later than that it is frozen.
+    _wait_for(lambda: _stands_still(ticks), "it stands still")
+    frozen_at = ticks()
     killable.thaw()
     _wait_for(lambda: ticks() > frozen_at, "it goes on")
     assert killable.freeze(DEADLINE_SECONDS)

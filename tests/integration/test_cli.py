@@ -57,7 +57,7 @@ def test_waiting_tells_whether_all_completed(manager: LiveManager):
     assert errors == "wharfinger: not completed: bad is failed\n"
     out = manager.run("submit", "-f", "-", "--wait", "-o", "json", text=as_file(shell("c", "true")))
     assert [(w["name"], w["exit_code"]) for w in json.loads(out)] == [("c", 0)]
-    slow = as_file(shell("slow", "sleep 60"))
+    slow = as_file(shell("slow", "sleep 600"))
     errors = manager.run("submit", "-f", "-", "--wait", "--timeout", "1s", text=slow, status=3)
     assert errors.startswith("wharfinger: not completed: slow is ")
 
@@ -75,12 +75,28 @@ def test_a_dry_run_shows_the_numbers_and_takes_nothing(manager: LiveManager):
     assert manager.workloads() == {}
 
 
+PATIENT = """
+import sys
+from wharfinger.cli.client import Client
+from wharfinger.cli.main import main
+Client.wait_for_manager.__defaults__ = (100.0,)
+sys.exit(main())
+"""
+"""A command that waits as long for a manager as one may take to start on a busy machine."""
+
+
 def test_submissions_wait_for_a_manager_that_is_about_to_come(tmp_path: Path):
     manager = LiveManager(tmp_path / "state", "--servers", "one=0")
-    early = manager.popen("submit", "-f", "-", text=as_file(shell("a", "true")))
+    file = tmp_path / "a.json"
+    file.write_text(as_file(shell("a", "true")))
+    command = ["submit", "-f", str(file), "--state", str(manager.state)]
+    early = subprocess.Popen(
+        [sys.executable, "-c", PATIENT, *command],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
     try:
         manager.start()
-        out, errors = early.communicate(timeout=30)
+        out, errors = early.communicate(timeout=120)
         assert (early.returncode, out, errors) == (0, "workload/a created\n", "")
         manager.wait_for_all()
         assert manager.stop() == 0
@@ -117,7 +133,7 @@ def test_output_is_followed_to_its_end_byte_by_byte(manager: LiveManager):
     manager.submit(shell("raw", script))
     command = [sys.executable, "-m", "wharfinger", "logs", "raw", "-f"]
     done = subprocess.run(
-        [*command, "--state", str(manager.state)], capture_output=True, timeout=60, check=True
+        [*command, "--state", str(manager.state)], capture_output=True, timeout=120, check=True
     )
     assert done.stdout == b"a\0b\xff\n\033[31mend"
 
@@ -134,16 +150,16 @@ def test_the_last_lines_are_found_in_much_output(manager: LiveManager):
 
 def test_explain_and_describe_tell_an_operator_everything(manager: LiveManager):
     manager.submit(
-        shell("big", "sleep 60", resources={"cpu": "900m", "memory": "64Mi"}),
+        shell("big", "sleep 600", resources={"cpu": "900m", "memory": "64Mi"}),
         shell("waits", "true", resources={"cpu": "800m", "memory": "64Mi"}),
     )
     found = manager.wait_for(lambda found: found["big"]["phase"] == "running")
     # Whole CPUs where this machine gives its user no quota.
     given = fmt.cpus(found["big"]["cpus"])
+    wait_until(lambda: "no room now" in manager.run("explain", "waits"), what="it was tried")
     text = manager.run("explain", "waits")
     assert text.startswith("waits waits: it is 1st of 1 in queue guaranteed")
     assert re.search(r"what would change it: (0\.8|1) CPU", text)
-    assert "no room now" in text
     running = manager.run("explain", "big")
     assert f"one ({given}, 64Mi memory)" in running
     everything = manager.run("explain", "big", "-o", "wide")
@@ -163,7 +179,9 @@ def test_what_a_target_sizes_takes_changed_memory_and_says_that_changed_cpu_has_
 ):
     ticks = "i=0; while true; do i=$((i+1)); echo done=$i; sleep 0.2; done"
     progress = {"progress": {"regex": "done=([0-9]+)"}}
-    target = {"target": {"rate": "5/s"}, "measure": progress, "profile": {"mode": "none"}}
+    # Nobody adjusts it: on a busy machine it may fall short of its target.
+    target = {"target": {"rate": "5/s"}, "measure": progress, "adapt": "off"}
+    target["profile"] = {"mode": "none"}
     manager.submit(shell("sized", ticks, **target))
     found = manager.wait_for(lambda found: found["sized"]["phase"] == "running")
     assert manager.run("update", "sized", "--memory", "80Mi") == "workload/sized updated\n"
@@ -179,7 +197,7 @@ def test_what_a_target_sizes_takes_changed_memory_and_says_that_changed_cpu_has_
 
 
 def test_a_running_workload_is_changed_in_place(manager: LiveManager):
-    manager.submit(shell("a", "sleep 60"))
+    manager.submit(shell("a", "sleep 600"))
     manager.wait_for(lambda found: found["a"]["phase"] == "running")
     out = manager.run("update", "a", "--cpu", "250m", "--memory", "80Mi", "--priority", "4")
     assert out == "workload/a updated\n"
@@ -196,7 +214,7 @@ def test_a_running_workload_is_changed_in_place(manager: LiveManager):
 def test_top_shows_who_uses_the_cpu(manager: LiveManager):
     manager.submit(
         shell("busy", "while :; do :; done", resources={"cpu": "500m", "memory": "64Mi"}),
-        shell("idle", "sleep 60", type="best-effort"),
+        shell("idle", "sleep 600", type="best-effort"),
     )
     manager.wait_for(lambda found: {w["phase"] for w in found.values()} == {"running"})
 
@@ -205,12 +223,12 @@ def test_top_shows_who_uses_the_cpu(manager: LiveManager):
         used = {row["name"]: row["cpus_used"] or 0.0 for row in rows}
         return rows[0]["name"] == "busy" and used["busy"] > 5 * used["idle"]
 
-    wait_until(busy_first, 30)
+    wait_until(busy_first)
     assert manager.run("top").splitlines()[0].startswith("NAME ")
 
 
 def test_deleting_waits_until_the_stopped_are_gone(manager: LiveManager):
-    manager.submit(shell("a", "sleep 60", type="best-effort"), shell("b", "true"))
+    manager.submit(shell("a", "sleep 600", type="best-effort"), shell("b", "true"))
     manager.wait_for(lambda f: (f["a"]["phase"], f["b"]["phase"]) == ("running", "completed"))
     assert manager.run("delete", "--all", "--phase", "ended") == "workload/b deleted\n"
     assert manager.run("delete", "a", "--wait") == "workload/a deleted\n"
@@ -221,11 +239,28 @@ def test_deleting_waits_until_the_stopped_are_gone(manager: LiveManager):
     manager.wait_for(lambda found: found == {})
 
 
+def settled(manager: LiveManager, kind: str) -> list[dict[str, Any]]:
+    """A list that has stopped growing: what follows the end of a workload is told, too."""
+
+    def look() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(manager.run("get", kind, "-o", "json"))
+        return found
+
+    lists = [look()]
+
+    def is_settled() -> bool:
+        lists.append(look())
+        return len(lists[-1]) == len(lists[-2])
+
+    wait_until(is_settled, what=f"no more {kind}")
+    return lists[-1]
+
+
 def test_lists_come_in_every_form(manager: LiveManager):
     manager.submit(shell("a", "true"))
     manager.wait_for_all()
     for kind in ("workloads", "servers", "platforms", "queues", "events"):
-        items = json.loads(manager.run("get", kind, "-o", "json"))
+        items = settled(manager, kind)
         assert items
         assert all(next(iter(item)) == "name" for item in items)
         assert manager.run("get", kind, "-o", "yaml").startswith("- name: ")
@@ -249,7 +284,7 @@ def test_events_are_followed(manager: LiveManager):
         assert "WorkloadSubmitted" in kinds
     finally:
         follower.send_signal(signal.SIGINT)
-        _, errors = follower.communicate(timeout=20)
+        _, errors = follower.communicate(timeout=60)
     assert (follower.returncode, errors) == (130, "")
 
 
@@ -259,12 +294,14 @@ def test_a_second_manager_is_refused_in_one_line(manager: LiveManager):
     assert manager.workloads() == {}
 
 
-def test_a_managers_end_leaves_workloads_running(manager: LiveManager):
-    manager.submit(shell("goes-on", "sleep 5; exit 5"))
+def test_a_managers_end_leaves_workloads_running(manager: LiveManager, tmp_path: Path):
+    go_on = tmp_path / "go-on"
+    manager.submit(shell("goes-on", f"while ! [ -e {go_on} ]; do sleep 0.1; done; exit 5"))
     manager.wait_for(lambda found: found["goes-on"]["phase"] == "running")
     assert manager.stop() == 0
     assert not (manager.state / "socket").exists()
     manager.start()
+    go_on.touch()
     found = manager.wait_for_all()
     assert (found["goes-on"]["exit_code"], found["goes-on"]["starts"]) == (5, 1)
 
@@ -278,7 +315,8 @@ def test_a_thousand_workloads_come_in_one_file(manager: LiveManager):
     manager.wait_for(
         lambda workloads: (
             len(workloads) == 1000 and all(w["phase"] == "queued" for w in workloads.values())
-        )
+        ),
+        timeout_seconds=300,
     )
     queues = json.loads(manager.run("get", "queues", "-o", "json"))
     assert queues[0]["length"] == 1000
@@ -299,8 +337,8 @@ def test_what_a_workload_says_commands_no_terminal(manager: LiveManager, tmp_pat
 
 
 def test_progress_is_shown_on_a_terminal_only(manager: LiveManager, tmp_path: Path):
-    file = tmp_path / "a.json"
-    file.write_text(as_file(shell("a", "sleep 0.3")))
+    file, go_on = tmp_path / "a.json", tmp_path / "go-on"
+    file.write_text(as_file(shell("a", f"while ! [ -e {go_on} ]; do sleep 0.1; done")))
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-m", "wharfinger", "submit", "-f", str(file), "--wait", "--state",
@@ -311,16 +349,18 @@ def test_progress_is_shown_on_a_terminal_only(manager: LiveManager, tmp_path: Pa
     os.close(theirs)
     shown = b""
     try:
-        while select.select([ours], [], [], 30)[0]:
+        while select.select([ours], [], [], 60)[0]:
             piece = os.read(ours, 4096)
             shown += piece
+            if b"0 of 1 done" in shown:
+                go_on.touch()
             if not piece:
                 break
     except OSError:
         pass  # how a pseudo terminal says that the other end is closed
     finally:
         os.close(ours)
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert b"0 of 1 done" in shown
     assert b"\x1b" not in out.encode()

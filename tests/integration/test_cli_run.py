@@ -50,7 +50,7 @@ def begun(
 def done(manager: LiveManager, *arguments: str) -> tuple[int, str, str]:
     """Exit status, output and errors of a call."""
     process = begun(manager, *arguments)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=120)
     return process.returncode, out, without_waiting(errors)
 
 
@@ -86,7 +86,7 @@ def test_it_runs_here_with_what_it_is_given(manager: LiveManager, tmp_path: Path
     process = subprocess.run(
         [sys.executable, "-m", "wharfinger", "run", "--state", str(manager.state),
          "--env", "A=given", "--env", "B", "--", *program],
-        capture_output=True, text=True, check=True, env=environment, timeout=60,
+        capture_output=True, text=True, check=True, env=environment, timeout=120,
     )  # fmt: skip
     assert process.stdout == f"{here}\ngiven of mine\n"
     assert done(manager, "--workdir", str(tmp_path), "--", "pwd")[1] == f"{tmp_path}\n"
@@ -104,7 +104,7 @@ def test_output_comes_as_it_is_written(manager: LiveManager, tmp_path: Path):
     assert process.stdout is not None
     assert process.stdout.readline() == "first\n"
     go_on.touch()
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=120)
     assert (process.returncode, out) == (0, "last\n")
 
 
@@ -115,7 +115,7 @@ def test_an_interrupt_stops_it_and_waits(manager: LiveManager, number: signal.Si
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     process.send_signal(number)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=120)
     # A shell may tell of its child that was terminated before it says bye.
     assert (process.returncode, out.split()[-1:]) == (5, ["bye"]), errors
     assert "up" not in out, "what was written before is not written again"
@@ -139,27 +139,27 @@ def test_a_second_interrupt_leaves_it(manager: LiveManager):
     process.send_signal(signal.SIGINT)
     assert any(line.startswith("wharfinger: stopping svc") for line in process.stderr)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "svc was asked to stop and is left to it" in errors
 
 
 def test_it_says_why_it_waits(manager: LiveManager):
     assert (
-        done(manager, "--detach", "--name", "big", "--cpu", "1", "--", "sleep", "60")[1] == "big\n"
+        done(manager, "--detach", "--name", "big", "--cpu", "1", "--", "sleep", "600")[1] == "big\n"
     )
     manager.wait_for(lambda found: found["big"]["phase"] == "running")
     process = begun(manager, "--name", "next", "--cpu", "1", "--", "echo", "there")
     assert process.stderr is not None
     assert any(line.startswith("wharfinger: next is queued: ") for line in process.stderr)
     manager.run("stop", "big")
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=120)
     assert (process.returncode, out) == (0, "there\n")
 
 
 def test_a_name_that_runs_is_not_taken_over(manager: LiveManager):
-    assert done(manager, "--detach", "--name", "svc", "--", "sleep", "60")[0] == 0
-    status, _, errors = done(manager, "--name", "svc", "--", "sleep", "60")
+    assert done(manager, "--detach", "--name", "svc", "--", "sleep", "600")[0] == 0
+    status, _, errors = done(manager, "--name", "svc", "--", "sleep", "600")
     assert status == 125
     assert "workload 'svc' runs already; `wharfinger logs -f svc` follows it" in errors
 
@@ -188,9 +188,9 @@ def test_a_target_makes_the_type(manager: LiveManager):
         "1k/s",
         "--",
         "sleep",
-        "60",
+        "600",
     )
-    done(manager, *common, "--name", "job", "--within", "10m", "--", "sleep", "60")
+    done(manager, *common, "--name", "job", "--within", "10m", "--", "sleep", "600")
     found = manager.workloads()
     assert (found["svc"]["type"], found["job"]["type"]) == ("latency-critical", "batch")
     assert found["job"]["target"]["completion_seconds"] == 600
@@ -206,7 +206,7 @@ def test_a_reader_that_has_seen_enough_stops_it(manager: LiveManager):
     run = f"{sys.executable} -m wharfinger run --state {manager.state}"
     command = f"{run} --name endless -- yes | head -n 1"
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=60
+        ["bash", "-c", command], capture_output=True, text=True, check=False, timeout=120
     )
     assert (done.stdout, without_waiting(done.stderr)) == ("y\n", "")
     manager.wait_for(lambda found: found["endless"]["phase"] == "revoked")
@@ -228,7 +228,7 @@ def test_it_survives_another_manager(manager: LiveManager, tmp_path: Path):
     manager.kill()
     manager.start()
     go_on.touch()
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=120)
     assert (process.returncode, out) == (0, "last\n"), errors
 
 
@@ -244,7 +244,7 @@ def test_from_another_machine(manager: LiveManager, tmp_path: Path):
     def remote(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*command, *arguments], env=environment, capture_output=True, text=True, check=False,
-            timeout=60, input=text, cwd=tmp_path,
+            timeout=120, input=text, cwd=tmp_path,
         )  # fmt: skip
 
     ran = remote("run", "--name", "there", "--", "sh", "-c", "pwd; sleep .5; exit 4")

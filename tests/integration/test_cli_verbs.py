@@ -37,8 +37,8 @@ def shell(name: str, script: str, **spec: Any) -> dict[str, Any]:
 
 def running(manager: LiveManager, *names: str) -> None:
     """Submit services that only sleep, and wait until they run."""
-    manager.submit(*(shell(name, "exec sleep 60") for name in names))
-    manager.run("wait", *names, "--for", "running", "--timeout", "50s")
+    manager.submit(*(shell(name, "exec sleep 600") for name in names))
+    manager.run("wait", *names, "--for", "running", "--timeout", "100s")
 
 
 def test_an_ended_job_runs_again_and_its_new_run_is_waited_for(
@@ -54,7 +54,7 @@ def test_an_ended_job_runs_again_and_its_new_run_is_waited_for(
     assert manager.run("submit", "-f", "-", text=job) == "workload/job run 3 begins\n"
     assert manager.run("submit", "-f", "-", text=job) == "workload/job unchanged\n"
     held.unlink()
-    manager.run("wait", "job", "--timeout", "50s")
+    manager.run("wait", "job", "--timeout", "100s")
     out = manager.run("submit", "-f", "-", "--once", "--wait", text=job)
     assert "completed" in out
     assert len(count.read_text().split()) == 3
@@ -66,19 +66,19 @@ def test_an_ended_job_runs_again_and_its_new_run_is_waited_for(
 
 
 def test_applying_makes_all_as_the_file_says(manager: LiveManager):
-    first = shell("a", "exec sleep 60")
+    first = shell("a", "exec sleep 600")
     out = manager.run("apply", "-f", "-", text=as_file(first))
     assert out == "workload/a created\n"
     assert manager.run("apply", "-f", "-", text=as_file(first)) == "workload/a unchanged\n"
-    manager.run("wait", "a", "--for", "running", "--timeout", "50s")
-    changed = shell("a", "exec sleep 60", priority=4)
+    manager.run("wait", "a", "--for", "running", "--timeout", "100s")
+    changed = shell("a", "exec sleep 600", priority=4)
     shown = manager.run("apply", "-f", "-", "--dry-run", text=as_file(changed))
     assert "workload/a would be updated" in shown
     assert manager.workloads()["a"]["priority"] == 0
     assert "spec.priority  0     4" in shown
     assert manager.run("apply", "-f", "-", text=as_file(changed)) == "workload/a updated\n"
     assert manager.workloads()["a"]["priority"] == 4
-    other = shell("a", "exec sleep 61", priority=4)
+    other = shell("a", "exec sleep 601", priority=4)
     out = manager.run("apply", "-f", "-", text=as_file(other, shell("b", "true")))
     assert out == "workload/a replaced: run 2 begins\nworkload/b created\n"
     manager.wait_for(lambda found: (found["a"]["run"], found["a"]["phase"]) == (2, "running"))
@@ -86,7 +86,7 @@ def test_applying_makes_all_as_the_file_says(manager: LiveManager):
 
 def test_how_a_workload_is_adjusted_is_applied_while_it_runs(manager: LiveManager):
     manager.run("apply", "-f", "-", text=as_file(shell("a", "exec sleep 600")))
-    manager.run("wait", "a", "--for", "running", "--timeout", "50s")
+    manager.run("wait", "a", "--for", "running", "--timeout", "100s")
     before, changed = manager.workloads()["a"], shell("a", "exec sleep 600", adapt="recommend")
     shown = manager.run("apply", "-f", "-", "--dry-run", text=as_file(changed))
     assert "workload/a would be updated" in shown
@@ -122,17 +122,18 @@ def test_an_update_shows_what_it_would_change(manager: LiveManager):
 
 def test_waiting_ends_when_it_holds_or_no_longer_can(manager: LiveManager):
     manager.submit(
-        shell("good", "sleep .2"), shell("bad", "exit 7"), shell("long", "exec sleep 60")
+        shell("good", "sleep .2"), shell("bad", "exit 7"), shell("long", "exec sleep 600")
     )
-    manager.run("wait", "good", "--timeout", "50s")
-    manager.run("wait", "good", "bad", "--for", "ended", "--timeout", "50s")
+    manager.run("wait", "good", "--timeout", "100s")
+    manager.run("wait", "good", "bad", "--for", "ended", "--timeout", "100s")
     errors = manager.run("wait", "long", "bad", status=3)
     assert errors == "wharfinger: not completed: bad is failed\n"
     errors = manager.run("wait", "bad", "--for", "running", status=3)
     assert errors == "wharfinger: not running: bad is failed\n"
+    manager.run("wait", "long", "--for", "running", "--timeout", "100s")
     errors = manager.run("wait", "long", "--timeout", "0.3s", status=3)
     assert errors == "wharfinger: not completed: long is running when the time was over\n"
-    manager.run("wait", "long", "--for", "ready", "--timeout", "50s")
+    manager.run("wait", "long", "--for", "ready", "--timeout", "100s")
     errors = manager.run("wait", "long", "nobody", status=1)
     assert errors == "wharfinger: no workload 'nobody'\n"
 
@@ -149,11 +150,11 @@ def test_stopping_keeps_the_record_and_deleting_does_not(manager: LiveManager):
 
 
 def test_labels_choose(manager: LiveManager):
-    documents = [shell(name, "exec sleep 60") for name in ("a", "b", "c")]
+    documents = [shell(name, "exec sleep 600") for name in ("a", "b", "c")]
     for document in documents[:2]:
         document["metadata"]["labels"] = {"team": "web"}
     manager.submit(*documents)
-    manager.run("wait", "-l", "team=web", "--for", "running", "--timeout", "50s")
+    manager.run("wait", "-l", "team=web", "--for", "running", "--timeout", "100s")
     out = manager.run("stop", "-l", "team=web", "--wait")
     assert out == "workload/a stopped\nworkload/b stopped\n"
     assert manager.run("delete", "-l", "team=web") == "workload/a deleted\nworkload/b deleted\n"
@@ -163,10 +164,10 @@ def test_labels_choose(manager: LiveManager):
 
 
 def test_an_arrays_name_stands_for_its_members(manager: LiveManager):
-    manager.run("submit", "-f", "-", text=as_file(shell("many", "exec sleep 60", array="1-3")))
-    manager.run("wait", "many", "--for", "running", "--timeout", "50s")
+    manager.run("submit", "-f", "-", text=as_file(shell("many", "exec sleep 600", array="1-3")))
+    manager.run("wait", "many", "--for", "running", "--timeout", "100s")
     manager.run("stop", "many")
-    manager.run("wait", "many", "--for", "ended", "--timeout", "50s")
+    manager.run("wait", "many", "--for", "ended", "--timeout", "100s")
     assert {w["phase"] for w in manager.workloads().values()} == {"revoked"}
     manager.run("delete", "many", "--wait")
     assert manager.workloads() == {}
@@ -184,12 +185,12 @@ def test_a_restart_starts_the_program_again_in_the_same_run(manager: LiveManager
 def test_suspended_work_stands_still(manager: LiveManager, tmp_path: Path):
     ticks = tmp_path / "ticks"
     manager.submit(shell("a", f"while :; do echo x >> {ticks}; sleep .02; done"))
-    manager.run("wait", "a", "--for", "running", "--timeout", "50s")
+    manager.run("wait", "a", "--for", "running", "--timeout", "100s")
     assert manager.run("suspend", "a") == "workload/a suspended\n"
     manager.wait_for(lambda found: found["a"]["phase"] == "suspended")
     assert manager.workloads()["a"]["paused"] is True
     assert manager.run("resume", "a") == "workload/a resumed\n"
-    manager.run("wait", "a", "--for", "running", "--timeout", "50s")
+    manager.run("wait", "a", "--for", "running", "--timeout", "100s")
 
 
 def test_a_cordoned_server_gets_no_new_work(manager: LiveManager):
@@ -201,7 +202,7 @@ def test_a_cordoned_server_gets_no_new_work(manager: LiveManager):
     (server,) = json.loads(manager.run("get", "servers", "-o", "json"))
     assert (server["cordoned"], server["cordon_reason"]) == (True, "a disk fails")
     assert manager.run("uncordon", "one") == "server/one uncordoned\n"
-    manager.run("wait", "a", "--timeout", "50s")
+    manager.run("wait", "a", "--timeout", "100s")
     assert manager.run("cordon", "two", status=1) == "wharfinger: no server 'two'\n"
 
 
@@ -216,13 +217,13 @@ def test_draining_waits_for_what_can_not_be_migrated(manager: LiveManager):
 
 
 def test_draining_does_not_wait_for_what_its_user_has_suspended(manager: LiveManager):
-    moves = shell("moves", "exec sleep 60")
+    moves = shell("moves", "exec sleep 600")
     moves["spec"]["run"]["restartable"] = True
-    manager.submit(moves, shell("stays", "exec sleep 60"))
-    manager.run("wait", "moves", "stays", "--for", "running", "--timeout", "50s")
+    manager.submit(moves, shell("stays", "exec sleep 600"))
+    manager.run("wait", "moves", "stays", "--for", "running", "--timeout", "100s")
     manager.run("suspend", "moves", "stays")
     manager.wait_for(lambda found: all(w["phase"] == "suspended" for w in found.values()))
-    errors = manager.run("drain", "one", "--wait", "--timeout", "50s", status=3)
+    errors = manager.run("drain", "one", "--wait", "--timeout", "100s", status=3)
     assert errors.splitlines()[-1] == (
         "wharfinger: not drained: stays on one "
         "(suspended by its user and not restartable: resume or stop it)"
@@ -230,7 +231,7 @@ def test_draining_does_not_wait_for_what_its_user_has_suspended(manager: LiveMan
     assert manager.workloads()["moves"]["phase"] == "queued"
     manager.run("uncordon", "one")
     manager.run("resume", "moves")
-    manager.run("wait", "moves", "--for", "running", "--timeout", "50s")
+    manager.run("wait", "moves", "--for", "running", "--timeout", "100s")
 
 
 def test_down_leaves_what_runs_and_stops_it_if_asked(manager: LiveManager):
@@ -251,13 +252,13 @@ def test_down_leaves_what_runs_and_stops_it_if_asked(manager: LiveManager):
 
 
 def test_a_command_runs_beside_a_workload(manager: LiveManager):
-    document = shell("a", "exec sleep 60")
+    document = shell("a", "exec sleep 600")
     document["spec"]["run"]["env"] = {"OF": "its own"}
     manager.submit(document)
-    manager.run("wait", "a", "--for", "running", "--timeout", "50s")
+    manager.run("wait", "a", "--for", "running", "--timeout", "100s")
     script = "pwd; echo $OF; cat; echo bad >&2; exit 7"
     process = manager.popen("exec", "a", "--", "sh", "-c", script)
-    assert process.communicate(timeout=30) == ("/\nits own\n", "bad\n")
+    assert process.communicate(timeout=120) == ("/\nits own\n", "bad\n")
     assert process.returncode == 7
     assert manager.run("exec", "a", "--", "echo", "-n", "--", "x") == "-- x"
     assert "no workload 'b'" in manager.run("exec", "b", "--", "true", status=125)
@@ -279,7 +280,7 @@ def test_what_is_piped_in_is_the_commands_input(manager: LiveManager, tmp_path: 
         command = [*line, "exec", "a", "--", "sh", "-c", "read x; echo $x; exit 5"]
         with subprocess.Popen(command, stdin=reading, stdout=subprocess.PIPE) as process:
             os.write(writing, b"first\n")
-            assert process.communicate(timeout=30)[0] == b"first\n"
+            assert process.communicate(timeout=120)[0] == b"first\n"
         assert process.returncode == 5
     finally:
         os.close(reading)
@@ -295,6 +296,6 @@ def test_an_interrupt_ends_the_command(manager: LiveManager, tmp_path: Path):
     assert process.stdout is not None
     assert process.stdout.readline() == "on\n"
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert process.returncode == 130
-    wait_until(lambda: processes_with(f"/dev/null\0{mark}") == [], 20)
+    wait_until(lambda: processes_with(f"/dev/null\0{mark}") == [])

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from tests.integration.test_ibench import CPU
+from tests.integration.test_ibench import CPU, settles
 from tests.support import wait_until
 from tests.support.ibench import lines_of, program
 from wharfinger.ibench.driver import RunningSource, start
@@ -33,24 +33,27 @@ def at(source: RunningSource, intensity: float) -> int:
     """What it holds at that intensity, once it has worked."""
     source.set_intensity(intensity)
     before = source.reports[-1].count if source.reports else 0
-    wait_until(lambda: source.next_report().count > before, 30, "some work")
+    wait_until(lambda: source.next_report().count > before, what="some work")
     return source.reports[-1].footprint_bytes
+
+
+def rests(source: RunningSource) -> bool:
+    """Within a period; a worker that was halted in its turn ends that first."""
+    before, after = source.next_report(), source.next_report()
+    return (after.count, after.achieved, after.footprint_bytes) == (before.count, 0, 0)
 
 
 @pytest.mark.parametrize("name", [*TIMED, *HELD, "interconnect"])
 def test_it_takes_no_more_than_was_asked_for_and_rests(name: str):
     with start(setting_of(name)) as source:
-        source.set_intensity(30)
-        asked = [source.next_report() for _ in range(4)]
+        # Others may have the CPU, so less can be right; what took too much makes it good later.
+        settles(source, 30, 0, 45)
+        wait_until(lambda: source.next_report().count > 0, what="some work")
         source.withdraw()
-        source.read()
-        before, after = source.next_report(), source.next_report()
-    # Others may have the CPU, so less can be right; a period may take what was due before it.
-    assert sum(each.achieved for each in asked) / len(asked) <= 45
-    assert asked[-1].count > 0
+        wait_until(lambda: rests(source), what="it rests")
+    before, after = source.reports[-2:]
     moved = {"floating-point": 0, "vector": 0, "l2-bandwidth": 1, "last-level-cache-bandwidth": 1}
-    assert asked[-1].bytes == asked[-1].count * moved.get(name, LINE_BYTES)
-    assert (after.count, after.achieved, after.footprint_bytes) == (before.count, 0, 0)
+    assert after.bytes == after.count * moved.get(name, LINE_BYTES)
     assert after.cpu_seconds - before.cpu_seconds < 0.2 * (after.time_seconds - before.time_seconds)
 
 
@@ -75,7 +78,7 @@ def test_a_footprint_may_be_given(name: str):
     bytes_given = 64 << 10
     with program(name, "--cpus", CPU, "--footprint", bytes_given, "--intensity", 100) as child:
         assert child.stdin is not None
-        out, err = child.communicate("", timeout=30)
+        out, err = child.communicate("", timeout=60)
     assert (child.returncode, err) == (0, "")
     lines = lines_of(
         name, "--cpus", CPU, "--footprint", bytes_given, "--intensity", 100, "--seconds", 0.1
@@ -92,7 +95,7 @@ def test_a_signal_ends_it_at_full_pressure(name: str):
         assert child.stdout is not None
         child.stdout.readline()
         child.send_signal(signal.SIGTERM)
-        assert child.wait(20) == 0
+        assert child.wait(60) == 0
 
 
 def test_each_worker_takes_its_part_of_what_they_share():

@@ -53,9 +53,13 @@ def test_cachegrind_says_the_same(name: str, taken: str, sent_on: str, last: int
     signal = signal_here(SourceSetting(source_named(name)))
     if not signal.there:
         pytest.skip(signal.reason)
-    simulated, operations = cachegrind(next(each for each in TRACED if each.name == name), last)
-    print(name, operations, simulated)  # for whoever looks
-    # Those of the start are among them.
+    case = next(each for each in TRACED if each.name == name)
+    # Misses of the start are among them, and on a slow machine it takes longer to outweigh them.
+    for seconds in (3, 12, 48):
+        simulated, operations = cachegrind(case, last, seconds)
+        print(name, operations, simulated)  # for whoever looks
+        if counted(taken, simulated) >= 10 * counted(sent_on, simulated):
+            break
     assert counted(taken, simulated) >= 10 * counted(sent_on, simulated)
     assert counted(taken, simulated) > operations / 2
 
@@ -71,7 +75,7 @@ def sets_for(level: CacheLevel) -> int:
     return 1 << (level.size_bytes // level.ways // 64 - 1).bit_length()
 
 
-def cachegrind(case: Traced, last: int) -> tuple[str, int]:
+def cachegrind(case: Traced, last: int, seconds: int) -> tuple[str, int]:
     """What it says, and operations."""
     model = hardware_here()
     levels = [model.instructions[0], model.data[0], model.data[last]]
@@ -82,7 +86,7 @@ def cachegrind(case: Traced, last: int) -> tuple[str, int]:
         f"--{option}={size}" for option, size in zip(("I1", "D1", "LL"), sizes, strict=True)
     ]
     command += [str(ibench_path()), case.name, "--cpus", str(min(os.sched_getaffinity(0)))]
-    command += ["--intensity", str(case.intensity), "--seconds", "3"]
+    command += ["--intensity", str(case.intensity), "--seconds", str(seconds)]
     if case.footprint is not None:
         command += ["--footprint", str(case.footprint)]
     with subprocess.Popen(

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -54,12 +54,13 @@ def test_a_footprint_follows_the_intensity_both_ways(name: str, tmp_path: Path):
     with start(setting_of(name, tmp_path)) as source:
         for intensity in (25, 100, 50):
             source.set_intensity(intensity)
-            report = source.next_report()
-            assert report.footprint_bytes == intensity * 16 * MEBIBYTE // 100
-            assert report.achieved == pytest.approx(intensity)
+            # Memory is given back for a while where others are short of it.
+            wanted = intensity * 16 * MEBIBYTE // 100
+            wait_until(lambda: source.next_report().footprint_bytes == wanted, what=f"{wanted}")  # noqa: B023
+            assert source.reports[-1].achieved == pytest.approx(intensity)
         wait_until(lambda: source.next_report().rate_per_second > 0, what="accesses")
         source.withdraw()
-        assert source.next_report().footprint_bytes == 0
+        wait_until(lambda: source.next_report().footprint_bytes == 0, what="nothing is held")
 
 
 def test_held_memory_is_resident_and_given_back(tmp_path: Path):
@@ -71,9 +72,9 @@ def test_held_memory_is_resident_and_given_back(tmp_path: Path):
         (pid,) = children_named("wharfinger-ibench")
         resting = resident_bytes()
         source.set_intensity(100)
-        assert resident_bytes() - resting >= 15 * MEBIBYTE
+        wait_until(lambda: resident_bytes() - resting >= 15 * MEBIBYTE, what="it is resident")
         source.withdraw()
-        assert resident_bytes() - resting <= 2 * MEBIBYTE
+        wait_until(lambda: resident_bytes() - resting <= 2 * MEBIBYTE, what="it is given back")
         # Were memory to run out, nobody else would be killed for it.
         assert Path(f"/proc/{pid}/oom_score_adj").read_text() == "1000\n"
 
@@ -82,16 +83,16 @@ def test_held_storage_is_allocated(tmp_path: Path):
     with start(setting_of("storage-capacity", tmp_path)) as source:
         source.set_intensity(50)
         (pid,) = children_named("wharfinger-ibench")
-        descriptors = Path(f"/proc/{pid}/fd").iterdir()
-        files = [fd for fd in descriptors if str(tmp_path) in str(fd.readlink())]
+        files = [fd for fd, link in descriptors_of(pid) if str(tmp_path) in link]
         assert [file.stat().st_blocks * 512 // MEBIBYTE for file in files] == [8]
         assert list(tmp_path.iterdir()) == []
 
 
 def test_accesses_may_have_a_stride():
     argv = ["memory-capacity", "--footprint", 4 * MEBIBYTE, "--stride", 4096, "--intensity", 100]
-    lines = lines_of(*argv, "--seconds", 0.3)
-    assert lines[-1]["count"] > 0  # type: ignore[operator] # a number
+    with program(*argv, "--report-seconds", 0.1, "--seconds", 60) as child:
+        assert child.stdout is not None
+        assert any(json.loads(line).get("count", 0) > 0 for line in child.stdout)
 
 
 def test_a_disk_that_is_full_is_told_in_one_line(tmp_path: Path):
@@ -125,10 +126,11 @@ def test_a_maximum_is_measured(name: str, tmp_path: Path):
 
 
 def test_a_sweep_tells_all_of_it_at_once():
-    lines = lines_of("integer", "--cpus", CPU, "--sweep", 0.1)
+    lines = lines_of("integer", "--cpus", CPU, "--sweep", 0.4)
     assert [line["event"] for line in lines] == ["ready", "intensity", "report"]
     assert lines[-1]["intensity"] == 50
-    assert 1 < lines[-1]["achieved"] < 70  # type: ignore[operator] # a number
+    # Others may have the CPU for a part of it, and what took too long be made good too late.
+    assert 1 < lines[-1]["achieved"] < 90  # type: ignore[operator] # a number
 
 
 # --- the peer ------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ def test_requests_go_to_a_peer_that_goes_away(listen: str, host: str, tmp_path: 
             with pytest.raises(Unavailable, match=r"the peer is gone: .*; start it again"):
                 while True:
                     source.next_report()
-        assert not accepts(host, port)
+        wait_until(lambda: not accepts(host, port), what="nobody listens")
 
 
 def test_a_port_in_use_is_told_in_one_line():
@@ -188,7 +190,7 @@ def test_the_peer_ends_with_its_input():
         assert child.stdin is not None
         assert accepts("127.0.0.1", port)
         child.stdin.close()
-        assert child.wait(20) == 0
+        assert child.wait(60) == 0
         child.stdin = None
     assert not accepts("127.0.0.1", port)
 
@@ -198,9 +200,18 @@ def test_the_peer_ends_with_its_input():
 NAMES = ["memory-capacity", "memory-bandwidth", "storage-capacity", "network-bandwidth"]
 
 
+def descriptors_of(pid: int) -> list[tuple[Path, str]]:
+    """Of a process that is alive, which may close some meanwhile."""
+    found = []
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.append((path, str(path.readlink())))
+    return found
+
+
 def listening_ports(pid: int) -> list[int]:
     """Of a process that is alive; its own loopback peer's."""
-    inodes = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+    inodes = {link for _, link in descriptors_of(pid)}
     rows = [
         line.split()
         for table in ("tcp", "tcp6")
@@ -260,12 +271,16 @@ Wharfinger = Callable[..., tuple[int, str, str]]
 
 
 def test_a_ramp_is_told_step_by_step(wharfinger: Wharfinger):
-    argv = ["run", "memory-capacity", "--footprint", "8Mi", "--ramp", "0:100:50:0.1", "-o", "json"]
-    status, out, err = wharfinger(*argv)
-    assert (status, err) == (0, "")
-    result = json.loads(out)
-    assert [step["intensity"] for step in result["steps"]] == [0, 50, 100]
-    assert [step["footprint_bytes"] for step in result["steps"]] == [0, 4 * MEBIBYTE, 8 * MEBIBYTE]
+    wanted = [(0, 0), (50, 4 * MEBIBYTE), (100, 8 * MEBIBYTE)]
+    for seconds in ("0.1", "1", "10"):  # On a busy machine a step may be over before it is there.
+        argv = ["run", "memory-capacity", "--footprint", "8Mi", "--ramp", f"0:100:50:{seconds}"]
+        status, out, err = wharfinger(*argv, "-o", "json")
+        assert (status, err) == (0, "")
+        steps = json.loads(out)["steps"]
+        told = [(step["intensity"], step["footprint_bytes"]) for step in steps]
+        if told == wanted:
+            break
+    assert told == wanted
 
 
 def test_a_sweep_is_told_as_a_whole(wharfinger: Wharfinger):

@@ -37,16 +37,27 @@ def told(child: subprocess.Popen[bytes]) -> int:
     return int(child.stdout.readline())
 
 
+def has_direct_reads(path: Path) -> bool:
+    """A tmpfs has none before Linux 6.6."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_DIRECT))
+    except OSError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("kind", ["hash", "blocks", "cached"])
 def test_each_tells_how_much_it_did(kind: str, tmp_path: Path):
     (tmp_path / "file").write_bytes(PIECES)
+    if kind == "blocks" and not has_direct_reads(tmp_path / "file"):
+        pytest.skip(f"{tmp_path}: this file system cannot be read past the page cache")
     arguments = [] if kind == "hash" else [str(tmp_path / "file")]
     with working(kind, *arguments) as child:
         first = told(child)
         assert 0 < first < told(child)
         assert child.stdin is not None
         child.stdin.close()
-        assert child.wait(10) == 0
+        assert child.wait(60) == 0
 
 
 def test_requests_are_answered_by_a_peer():

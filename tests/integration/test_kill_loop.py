@@ -19,18 +19,20 @@ from typing import Any
 
 import pytest
 
+from tests.support import wait_until
 from tests.support.live import (
     ENDED,
     LiveManager,
     as_file,
+    expect_no_processes_with,
     kill_processes_with,
     manifest,
-    processes_with,
 )
 from wharfinger.core.codec import decode_event
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.pipeline import Core
-from wharfinger.host.processes import kill_orphans
+from wharfinger.files.atomic import closing_fd
+from wharfinger.host.processes import has_ended, kill_orphans, open_pidfd, send_signal
 from wharfinger.host.run_dir import Claim, read_run
 from wharfinger.policies.registry import make_policy
 from wharfinger.store.sqlite import SqliteStore
@@ -94,11 +96,11 @@ class Users:
             self.book.revoked.add(name)
             self.calls.append((self.manager.popen("stop", name), set()))
 
-    def hang_up(self) -> None:
+    def hang_up(self, timeout_seconds: float = 0.2) -> None:
         """Note which answers have come; the others are given up."""
         for call, names in self.calls:
             try:
-                call.communicate(timeout=0.2)
+                call.communicate(timeout=timeout_seconds)
             except subprocess.TimeoutExpired:
                 call.kill()
                 call.communicate()
@@ -106,16 +108,25 @@ class Users:
                 self.book.acknowledged |= names
         self.calls.clear()
 
+    def submit_two(self) -> str:
+        """One that lasts for a while, and another that waits for it; the first one's name."""
+        lasts = self._manifest(0, 10, "50m")
+        name: str = lasts["metadata"]["name"]
+        self._submit([lasts, self._manifest(0, 0, "50m", after={"completed": [name]})])
+        return name
+
     def _new_manifest(self) -> dict[str, Any]:
-        name = f"w{len(self.book.codes)}"
         code = self.chance.choice([0, 0, 1, 3, 77, 255])
         seconds = self.chance.choice([0, 0.1, 0.5, 1, 2, 4])
+        kind = {"type": "best-effort"} if self.chance.random() < 0.2 else {}
+        return self._manifest(code, seconds, self.chance.choice(["50m", "100m", "400m"]), **kind)
+
+    def _manifest(self, code: int, seconds: float, cpu: str, **spec: Any) -> dict[str, Any]:
+        name = f"w{len(self.book.codes)}"
         self.book.codes[name] = code
         script = f"echo $$ >> {self.folder}/{name}; sleep {seconds}; exit {code}"
-        kind = {"type": "best-effort"} if self.chance.random() < 0.2 else {}
-        cpu = self.chance.choice(["50m", "100m", "400m"])
         resources = {"cpu": cpu, "memory": "64Mi"}
-        return manifest(name, "sh", "-c", script, resources=resources, **kind)
+        return manifest(name, "sh", "-c", script, resources=resources, **spec)
 
     def _submit(self, manifests: list[dict[str, Any]]) -> None:
         names = {found["metadata"]["name"] for found in manifests}
@@ -133,9 +144,12 @@ def _kill_a_supervisor(manager: LiveManager, users: Users) -> None:
     if not live:
         return
     path, supervisor = users.chance.choice(live)
-    os.kill(supervisor.pid, signal.SIGKILL)
-    while supervisor.is_alive():
-        time.sleep(0.005)
+    pidfd = open_pidfd(supervisor)
+    if pidfd is None:  # It has ended since.
+        return
+    with closing_fd(pidfd):
+        send_signal(pidfd, signal.SIGKILL)
+        assert has_ended(pidfd, 60.0)
     if read_run(path).exit is None:
         # A run directory's name, the key, begins with the number of the submission.
         users.book.vanished.add(int(path.name.split("-")[0]))
@@ -148,26 +162,47 @@ def test_fifty_kills_lose_and_double_nothing(manager: LiveManager, tmp_path: Pat
     folder = tmp_path / "starts"
     folder.mkdir()
     users = Users(manager, folder, chance)
+    longest_seconds = max(0.8, 3 * _command_seconds(manager))
     for _ in range(KILLS):
         manager.start(wait=chance.random() < 0.7)
         users.act(len(_live(manager)))
-        time.sleep(chance.uniform(0.0, 0.8))
+        time.sleep(chance.uniform(0.0, longest_seconds))
         if chance.random() < 0.3:
             _kill_a_supervisor(manager, users)
         manager.kill()
         users.hang_up()
+    _kill_amid_two(manager, users)
     manager.start()
-    found = manager.wait_for_all(120)
+    found = manager.wait_for_all(300)
     _compare(found, users.book, folder, seed)
     assert len(found) >= IN_FLIGHT
     assert manager.stop() == 0
     caught = phases_at_kills(manager.state)
     print(f"\n{KILLS} kills, seed {seed}: {len(found)} workloads, caught in {dict(caught)}")
-    # Which of the shorter phases a kill meets is chance; that it meets some is not.
+    # Which of the shorter phases a kill meets is chance; these two the last one has met.
     assert Phase.RUNNING in caught
     assert len(caught) > 1
     # Only the acknowledged end of a workload's tree counts as its end: nothing is left.
-    assert processes_with(str(folder)) == []
+    expect_no_processes_with(str(folder))
+
+
+def _command_seconds(manager: LiveManager) -> float:
+    """What a user's command takes here: in less no user is answered."""
+    manager.start()
+    began = time.monotonic()
+    manager.workloads()
+    took_seconds = time.monotonic() - began
+    manager.kill()
+    return took_seconds
+
+
+def _kill_amid_two(manager: LiveManager, users: Users) -> None:
+    """While one runs for certain, and another waits."""
+    manager.start()
+    name = users.submit_two()
+    users.hang_up(60.0)
+    manager.wait_for(lambda found: found[name]["phase"] == "running")
+    manager.kill()
 
 
 def _live(manager: LiveManager) -> list[Path]:
@@ -221,8 +256,12 @@ def test_after_a_restart_of_the_machine_what_ran_has_vanished(
     manager.submit(*(manifest(f"ran{i}", *sleeper, type="best-effort") for i in range(3)))
     manager.submit(manifest("waits", "true", resources={"cpu": "100m", "memory": "100Ti"}))
     manager.wait_for(lambda found: all(found[f"ran{i}"]["phase"] == "running" for i in range(3)))
+    starts = tmp_path / "starts"
+    wait_until(
+        lambda: starts.exists() and len(starts.read_text().splitlines()) == 3, what="all began"
+    )
     manager.kill()
-    bystander = subprocess.Popen(["sleep", "60"])
+    bystander = subprocess.Popen(["sleep", "600"])
     try:
         _restart_machine(manager, tmp_path, bystander.pid)
         manager.start()
@@ -234,7 +273,7 @@ def test_after_a_restart_of_the_machine_what_ran_has_vanished(
             assert found[f"ran{i}"]["exit_code"] is None
         assert found["waits"]["phase"] == "queued"
         assert bystander.poll() is None, "a process that merely has an old pid was killed"
-        assert len((tmp_path / "starts").read_text().splitlines()) == 3
+        assert len(starts.read_text().splitlines()) == 3
     finally:
         bystander.kill()
         bystander.wait()

@@ -9,24 +9,25 @@ lock that a second one of the same name could not take, and in one of the places
 import os
 import random
 import signal
+import socket
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.test_readiness import free_port
 from tests.support.live import (
     ENDED,
     LiveManager,
     as_file,
+    expect_no_processes_with,
     kill_processes_with,
     manifest,
-    processes_with,
 )
 from wharfinger.core import events as ev
 from wharfinger.core.codec import decode_event
@@ -126,15 +127,26 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
             kill_orphans(path)
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    """One that nobody else is given meanwhile, and on which the service can listen."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
+
+
 class Users:
     """They submit, again, and stop, restart, suspend, resume, delete, cordon and drain."""
 
-    def __init__(self, manager: LiveManager, folder: Path, chance: random.Random) -> None:
+    def __init__(
+        self, manager: LiveManager, folder: Path, chance: random.Random, port: int
+    ) -> None:
         self.manager = manager
         self.folder = folder
         self.chance = chance
         self.book = Book()
-        self.port = free_port()
+        self.port = port
         self.made = 0
         self.manifests: dict[str, dict[str, Any]] = {}
         self.calls: list[tuple[subprocess.Popen[str], str, list[str], int]] = []
@@ -252,7 +264,7 @@ class Users:
         return [
             self.program(f"fails{n}", "fails", run={"restart": restart}),
             self.program(f"recovers{n}", "recovers", run={"restart": restart}),
-            self.program(f"hangs{n}", "hangs", run={"timeLimit": "2s"}),
+            self.program(f"hangs{n}", "hangs", run={"timeLimit": "5s"}),
             self.program(f"waits{n}", "waits", run={"restartable": True}),
             members,
             self.program(f"after-array{n}", "short", awaited, after={"completed": [f"array{n}"]}),
@@ -287,16 +299,17 @@ def _kill_the_meter(manager: LiveManager) -> None:
     words = ["pgrep", "-P", str(manager.process.pid), "-f", "wharfinger.monitor.meter"]
     found = subprocess.run(words, check=False, capture_output=True, text=True).stdout.split()
     for pid in found:
-        os.kill(int(pid), signal.SIGKILL)
+        with suppress(ProcessLookupError):  # It has ended since.
+            os.kill(int(pid), signal.SIGKILL)
 
 
 @pytest.mark.long
-def test_kills_double_and_forget_no_run(manager: LiveManager, tmp_path: Path) -> None:
+def test_kills_double_and_forget_no_run(manager: LiveManager, tmp_path: Path, port: int) -> None:
     seed = int(os.environ.get("WHARFINGER_KILL_SEED", "20"))
     chance = random.Random(seed)
     folder = tmp_path / "notes"
     folder.mkdir()
-    users = Users(manager, folder, chance)
+    users = Users(manager, folder, chance, port)
     users.begin()
     for _ in range(KILLS):
         if manager.process is None:
@@ -317,7 +330,7 @@ def test_kills_double_and_forget_no_run(manager: LiveManager, tmp_path: Path) ->
     for name in suspended:
         manager.run("resume", name)
     found = manager.wait_for(
-        lambda all_: all(w["phase"] in ENDED for n, w in all_.items() if n not in goes_on), 240
+        lambda all_: all(w["phase"] in ENDED for n, w in all_.items() if n not in goes_on), 600
     )
     told = f"seed {seed}"
     _nothing_doubled(folder, told)
@@ -394,11 +407,11 @@ def _one_end_for_all(manager: LiveManager, folder: Path) -> None:
     assert manager.process is not None
     manager.run("delete", "--all", "--phase", "ended")
     manager.run("down", "--all")
-    assert manager.process.wait(30) == 0
+    assert manager.process.wait(120) == 0
     assert manager.process.stdout is not None
     manager.process.stdout.close()
     manager.process = None
-    assert processes_with(str(folder)) == []
+    expect_no_processes_with(str(folder))
     left = [name for _, names, _ in os.walk("/sys/fs/cgroup") for name in names if name in known]
     assert left == []
     with SqliteStore.open(manager.state) as store:

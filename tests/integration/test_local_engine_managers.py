@@ -61,11 +61,11 @@ def test_managers_of_different_cpus_have_nothing_to_say(tmp_path: Path) -> None:
 
 def test_names_that_are_no_managers_are_passed_over() -> None:
     presence = Presence("one")
-    before = presence.others()
     with socket.socket(socket.AF_UNIX) as stranger, socket.socket(socket.AF_UNIX) as other:
         stranger.bind(f"\0wharfinger-manager/x/{os.getpid()}/nonsense")
         other.bind(f"\0wharfinger-manager/{os.getpid()}/{os.getpid()}/0-9999999999")
-        assert presence.others() == before
+        # Managers of other processes come and go.
+        assert not [other for other in presence.others() if other.pid == os.getpid()]
 
 
 @pytest.mark.parametrize(

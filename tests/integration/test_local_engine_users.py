@@ -134,8 +134,7 @@ def test_another_users_program_dies_with_its_supervisor(
         daemon = int(output(cluster, "k")[0])
         os.kill(parent_of(pid), signal.SIGKILL)
         cluster.wait_for(ev.WorkloadVanished, "k")
-        assert is_gone(pid)
-        assert is_gone(daemon)
+        wait_until(lambda: is_gone(pid) and is_gone(daemon), what="both are gone")
 
 
 @pytest.mark.root

@@ -9,9 +9,16 @@ from pathlib import Path
 import pytest
 
 from tests.support import wait_until
-from tests.support.live import ENDED, LiveManager, as_file, manifest, processes_with
+from tests.support.live import (
+    ENDED,
+    LiveManager,
+    as_file,
+    expect_no_processes_with,
+    manifest,
+)
 from tests.support.local import without_loader
 from wharfinger.engines.local import identity_of_directory
+from wharfinger.host.cgroups import discover
 
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -24,7 +31,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
         manager.run("delete", "--all")
         manager.wait_for_all()
         manager.stop()
-    assert processes_with(str(tmp_path)) == []
+    expect_no_processes_with(str(tmp_path))
 
 
 def _groups(state: Path) -> list[Path]:
@@ -43,7 +50,7 @@ def test_two_hundred_short_workloads_leave_nothing(manager: LiveManager, tmp_pat
             for i in range(200)
         )
     )
-    found = manager.wait_for_all(180)
+    found = manager.wait_for_all(600)
     assert {name: w["exit_code"] for name, w in found.items()} == {
         f"w{i}": i % 7 for i in range(200)
     }
@@ -53,7 +60,7 @@ def test_two_hundred_short_workloads_leave_nothing(manager: LiveManager, tmp_pat
     assert manager.workloads() == {}
     wait_until(lambda: not list((manager.state / "runs").iterdir()), what="no run is left")
     assert manager.stop() == 0
-    assert processes_with(str(tmp_path)) == []
+    expect_no_processes_with(str(tmp_path))
     assert _groups(manager.state) == []
     assert not (manager.state / "socket").exists()
 
@@ -74,7 +81,7 @@ def test_a_thousand_workloads_in_one_file_are_all_taken(manager: LiveManager) ->
 def test_a_second_manager_is_refused_and_harms_nothing(manager: LiveManager) -> None:
     manager.start()
     second = manager.popen("up")
-    output, errors = second.communicate(timeout=20)
+    output, errors = second.communicate(timeout=60)
     assert second.returncode == 1
     assert "already runs" in errors
     assert len(errors.splitlines()) == 1
@@ -213,6 +220,11 @@ def test_one_that_ignores_sigterm_goes_after_its_grace(manager: LiveManager) -> 
 def test_one_that_takes_too_much_memory_is_stopped_and_its_neighbour_is_not(
     manager: LiveManager,
 ) -> None:
+    control = discover(f"test-{os.getpid()}")
+    able = control.has_memory
+    control.close()
+    if not able:
+        pytest.skip("memory can't be limited here")
     manager.start()
     hog = "x = bytearray(200 << 20); print(len(x))"
     manager.submit(
@@ -246,9 +258,14 @@ def test_an_idle_manager_rests(manager: LiveManager) -> None:
     manager.submit(*(manifest(f"w{i}", "sleep", "1000", type="best-effort") for i in range(10)))
     manager.wait_for(lambda found: all(w["phase"] == "running" for w in found.values()))
     assert manager.process is not None
-    before = _context_switches(manager.process.pid)
-    time.sleep(2)
-    assert _context_switches(manager.process.pid) - before < 100
+    pid = manager.process.pid
+    wait_until(lambda: _switches_within(pid, 2.0) < 100, what="it rests")
+
+
+def _switches_within(pid: int, seconds: float) -> int:
+    before = _context_switches(pid)
+    time.sleep(seconds)
+    return _context_switches(pid) - before
 
 
 def _context_switches(pid: int) -> int:

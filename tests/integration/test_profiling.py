@@ -48,6 +48,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def profiler(tmp_path: Path) -> Iterator[Session]:
     with session(tmp_path, servers=ONE_CPU) as opened:
+        opened.deadline_seconds = 120.0
         if not opened.engine.capabilities.profiles:
             pytest.skip("no sandbox here")
         yield opened
@@ -56,7 +57,7 @@ def profiler(tmp_path: Path) -> Iterator[Session]:
 def test_performance_follows_the_allocation(profiler: Session, folder: Path) -> None:
     found = measured(profiler, ask(profiler, COUNTING, folder=folder, cpus=(100, 300), seconds=4))
     rates = found.performance[Quantity.RATE]
-    assert rates[300].value > 1.5 * rates[100].value
+    assert rates[300].value > 1.2 * rates[100].value
     assert all(0 < entry.error < 1 for entry in rates.values())
     assert found.runs == 1
     assert not found.silent
@@ -104,7 +105,7 @@ def test_a_program_that_tells_nothing_is_timed_as_a_whole(profiler: Session, fol
             INTEGER,
             folder=folder,
             cpus=(500, 1000),
-            seconds=20,
+            seconds=60,
             measure=Measure(),
             target=Target(completion_seconds=60),
         ),
@@ -272,11 +273,12 @@ def test_allocations_are_kept_without_cgroups(
     find_nothing = partial(discover, cgroup_file=nothing, mountinfo_file=nothing)
     monkeypatch.setattr("wharfinger.engines.local.engine.discover", find_nothing)
     with session(tmp_path, servers=ONE_CPU) as opened:
+        opened.deadline_seconds = 120.0
         if not opened.engine.capabilities.profiles:
             pytest.skip("no sandbox here")
         plan = ask(opened, COUNTING, INTEGER, folder=folder, cpus=(100, 300), seconds=8)
         rates = measured(opened, plan).performance[Quantity.RATE]
-    assert rates[300].value > 1.5 * rates[100].value
+    assert rates[300].value > 1.2 * rates[100].value
 
 
 def test_without_a_manager(tmp_path: Path, folder: Path) -> None:

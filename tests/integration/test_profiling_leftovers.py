@@ -55,12 +55,15 @@ def profiler(tmp_path: Path, folder: Path) -> Iterator[Session]:
     """Afterwards there is no file, mount, port or process of a copy's, and no cgroup."""
     before, mounted = census(folder), mounts()
     with session(tmp_path) as opened:
+        opened.deadline_seconds = 120.0
         if not opened.engine.capabilities.profiles:
             pytest.skip("no sandbox here")
         yield opened
         assert not names(tmp_path / "state")
     assert census(folder) == before
-    assert mounts() == mounted
+    # What other tests mount lies in folders of theirs.
+    fresh = [line for line in mounts() if line not in mounted]
+    assert not [line for line in fresh if str(tmp_path) in line or "/pytest-" not in line]
     assert not [place for place in PLACES if Path(place, MARK).exists()]
     assert not listens(PORT)
 
@@ -152,7 +155,7 @@ def test_the_end_of_the_engine_is_the_copys_end(profiler: Session, folder: Path)
     profiler.perform(action)
     supervisor = await_copy(profiler)
     profiler.reopen()
-    assert not Path(f"/proc/{supervisor}/exe").exists()
+    wait_until(lambda: not Path(f"/proc/{supervisor}/exe").exists(), what="it is gone")
     assert not names(engine_of(profiler)._directory)
 
 
@@ -252,7 +255,7 @@ def _profile_as_nobody(home: Path) -> None:
         os.chown(path, NOBODY, NOBODY)
     before = census(folder)
     process = manager(home, LASTING, 2.0, AS_NOBODY)
-    out, err = process.communicate(timeout=90)
+    out, err = process.communicate(timeout=180)
     lines = out.splitlines()
     if process.returncode == 0 and len(lines) < 2:
         pytest.skip(out)

@@ -33,7 +33,7 @@ from wharfinger.testing.harness import Session
 
 SERVICE = """
 import http.server, pathlib, sys, time
-port, hang = int(sys.argv[1]), pathlib.Path(sys.argv[2])
+port, hang, go = int(sys.argv[1]), *map(pathlib.Path, sys.argv[2:])
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         while hang.exists():
@@ -43,7 +43,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
 print("ops 7 before it is ready", flush=True)
-time.sleep(4)
+while not go.exists():
+    time.sleep(0.05)
 server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
 print("accepting connections", flush=True)
 server.serve_forever()
@@ -51,7 +52,7 @@ server.serve_forever()
 
 LOAD = """
 import socket, sys, time
-socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5).close()
+socket.create_connection(("127.0.0.1", int(sys.argv[1])), 60).close()
 while True:
     print("ops 120", flush=True)
     time.sleep(0.2)
@@ -62,18 +63,29 @@ OPS = r"ops (\d+)"
 TARGET = Target(throughput_per_second=100)
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        return int(taken.getsockname()[1])
+@pytest.fixture
+def port() -> Iterator[int]:
+    """One that nobody else is given meanwhile, and on which a server of the test's can listen."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 def service(tmp_path: Path, port: int, run: Run, measure: Measure | None = None) -> Workload:
     program = tmp_path / "service.py"
     program.write_text(SERVICE)
-    command = (sys.executable, str(program), str(port), str(tmp_path / "hang"))
+    files = (str(tmp_path / "hang"), str(tmp_path / "go"))
+    command = (sys.executable, str(program), str(port), *files)
     load = Measure(load_command=(sys.executable, "-c", LOAD, str(port)), load_regex=OPS)
     kind, run = WorkloadType.LATENCY_CRITICAL, replace(run, command=command)
     return Workload("svc", kind, run, TARGET, measure=measure or load)
+
+
+def probe_of(flag: Path, *, failures: int) -> Probe:
+    """Whether it is there; none fails because the machine is busy."""
+    command = ("test", "-e", str(flag))
+    return Probe(command=command, every_seconds=0.1, timeout_seconds=20.0, failures=failures)
 
 
 def run_measured(opened: Session, workload: Workload) -> act.MeasureWorkload:
@@ -100,6 +112,12 @@ def samples(opened: Session) -> list[Sample]:
     return [sample for report in measured for sample in report.samples if sample.key == "svc"]
 
 
+def silences(opened: Session) -> list[str]:
+    """Why there was no number, oldest first."""
+    silent = [sample.silent.get(Quantity.THROUGHPUT) for sample in samples(opened)]
+    return [each.reason for each in silent if each is not None]
+
+
 def reads(sample: Sample) -> bool:
     return Quantity.THROUGHPUT in sample.readings
 
@@ -108,6 +126,7 @@ def reads(sample: Sample) -> bool:
 def running(tmp_path: Path) -> Iterator[Session]:
     """At the end the service is stopped and forgotten, and its load generator with it."""
     with session(tmp_path, report_seconds=1.0) as opened:
+        opened.deadline_seconds = 60.0
         yield opened
         opened.perform(act.StopWorkload("svc", 0.0))
         opened.wait_for_end("svc")
@@ -126,20 +145,19 @@ def load_has_ended(opened: Session) -> bool:
 
 
 def test_a_service_is_loaded_when_it_is_ready_and_stopped_when_it_answers_no_more(
-    tmp_path: Path,
+    tmp_path: Path, port: int
 ) -> None:
-    port = free_port()
-    alive = Probe(http=f"http://127.0.0.1:{port}/", every_seconds=0.2, failures=2)
+    url = f"http://127.0.0.1:{port}/"
+    alive = Probe(http=url, every_seconds=0.2, timeout_seconds=3.0, failures=2)
     probes = Run((), ready=Probe(port=port, every_seconds=0.2), alive=alive)
     with running(tmp_path) as opened:
         asked = run_measured(opened, service(tmp_path, port, probes))
-        assert await_ready(opened, ready=False).reason == f"port {port}: connection refused"
+        why = f"port {port}: connection refused"
+        assert await_ready(opened, ready=False).reason == why
+        opened.wait_until(lambda: f"not ready: {why}" in silences(opened), "no number, and why")
+        (tmp_path / "go").touch()
         await_ready(opened)
         opened.wait_until(lambda: any(map(reads, samples(opened))), "a first number")
-        before = samples(opened)[: [*map(reads, samples(opened))].index(True)]
-        told = [sample.silent[Quantity.THROUGHPUT].reason for sample in before if sample.silent]
-        # On a busy machine the first may come when it is ready.
-        assert set(told) <= {f"not ready: port {port}: connection refused"}
         # One that came too early would have failed.
         assert names(tmp_path / "state" / ".loads") == {"svc.1"}
         read = opened.engine.read_log
@@ -158,17 +176,20 @@ def test_a_service_is_loaded_when_it_is_ready_and_stopped_when_it_answers_no_mor
         assert not told_last.ready
         assert told_last.reason.startswith("not alive: ")
         # By the connection's limit or by the probe's, which end at the same moment.
-        assert told_last.reason.endswith("no answer within 1 s (2 times in a row)")
+        assert told_last.reason.endswith("no answer within 3 s (2 times in a row)")
         opened.reopen()
         assert opened.ends("svc") == [end]
         opened.wait_until(lambda: load_has_ended(opened), "end of the load")
         assert opened.engine.read_log("svc", source="load").data.startswith(b"ops 120\n")
 
 
-def test_one_that_hung_while_there_was_no_manager_is_stopped_by_the_next(tmp_path: Path) -> None:
+def test_one_that_hung_while_there_was_no_manager_is_stopped_by_the_next(
+    tmp_path: Path, port: int
+) -> None:
     """It was ready once, so it need not become so again before it is taken for dead."""
-    port = free_port()
-    answers = Probe(http=f"http://127.0.0.1:{port}/", every_seconds=0.2, failures=2)
+    url = f"http://127.0.0.1:{port}/"
+    answers = Probe(http=url, every_seconds=0.2, timeout_seconds=3.0, failures=2)
+    (tmp_path / "go").touch()
     with running(tmp_path) as opened:
         workload = service(tmp_path, port, Run((), ready=answers, alive=answers))
         asked = run_measured(opened, workload)
@@ -185,7 +206,7 @@ def test_a_manager_killed_before_it_could_stop_what_is_not_alive(
     """The next one does, even where the service answers again."""
     flag = tmp_path / "flag"
     flag.touch()
-    there = Probe(command=("test", "-e", str(flag)), every_seconds=0.1, failures=1)
+    there = probe_of(flag, failures=1)
     run = Run(("sleep", "300"), ready=there, alive=there)
     with running(tmp_path) as opened:
         run_measured(opened, Workload("svc", WorkloadType.LATENCY_CRITICAL, run))
@@ -200,9 +221,9 @@ def test_a_manager_killed_before_it_could_stop_what_is_not_alive(
         assert finished(opened, "svc").reason == "not-alive"
 
 
-def test_what_is_suspended_is_not_taken_for_dead(tmp_path: Path) -> None:
-    port = free_port()
-    answers = Probe(http=f"http://127.0.0.1:{port}/", every_seconds=0.1, timeout_seconds=0.5)
+def test_what_is_suspended_is_not_taken_for_dead(tmp_path: Path, port: int) -> None:
+    answers = Probe(http=f"http://127.0.0.1:{port}/", every_seconds=0.1, timeout_seconds=1.0)
+    (tmp_path / "go").touch()
     workload = service(tmp_path, port, Run((), ready=answers, alive=answers), Measure())
     with running(tmp_path) as opened:
         run_measured(opened, workload)
@@ -219,13 +240,13 @@ def test_what_is_suspended_is_not_taken_for_dead(tmp_path: Path) -> None:
 
 def test_what_is_being_stopped_is_stopped_and_not_dead(tmp_path: Path) -> None:
     flag = tmp_path / "flag"
-    there = Probe(command=("test", "-e", str(flag)), every_seconds=0.1, failures=1)
+    there = probe_of(flag, failures=1)
     script = f"trap 'rm {flag}; sleep 2; exit 0' TERM; : > {flag}; while :; do sleep 0.1; done"
     run = Run(("/bin/sh", "-c", script), ready=there, alive=there)
     with running(tmp_path) as opened:
         run_measured(opened, Workload("svc", WorkloadType.LATENCY_CRITICAL, run))
         await_ready(opened)
-        opened.perform(act.StopWorkload("svc", 20.0))
+        opened.perform(act.StopWorkload("svc", 60.0))
         assert finished(opened, "svc").reason == "stopped"
         assert readiness(opened)[-1].ready
 
@@ -250,7 +271,7 @@ def test_a_line_is_searched_from_the_start_and_stays_found(tmp_path: Path) -> No
 
 def test_an_unready_service_is_told_and_not_measured(tmp_path: Path) -> None:
     flag = tmp_path / "flag"
-    probe = Probe(command=("test", "-e", str(flag)), every_seconds=0.1, failures=2)
+    probe = probe_of(flag, failures=2)
     script = "while :; do echo ops 5; sleep 0.1; done"
     run = Run(("/bin/sh", "-c", script), ready=probe)
     lines = Measure(OPS)
@@ -269,9 +290,11 @@ def test_an_unready_service_is_told_and_not_measured(tmp_path: Path) -> None:
         assert silent == "not ready: test ended with status 1"
 
 
-def test_a_meter_that_is_killed_is_replaced_and_says_nothing_twice(tmp_path: Path) -> None:
-    port = free_port()
-    probes = Run((), ready=Probe(port=port, every_seconds=0.1))
+def test_a_meter_that_is_killed_is_replaced_and_says_nothing_twice(
+    tmp_path: Path, port: int
+) -> None:
+    probes = Run((), ready=Probe(port=port, every_seconds=0.1, timeout_seconds=20.0))
+    (tmp_path / "go").touch()
     with running(tmp_path) as opened:
         run_measured(opened, service(tmp_path, port, probes))
         await_ready(opened)
@@ -285,14 +308,15 @@ def test_a_meter_that_is_killed_is_replaced_and_says_nothing_twice(tmp_path: Pat
         assert not readiness(opened)
 
 
-def test_a_load_generator_waits_for_the_url_that_is_measured(tmp_path: Path) -> None:
+def test_a_load_generator_waits_for_the_url_that_is_measured(tmp_path: Path, port: int) -> None:
     """Without a probe of its own nothing is told of readiness."""
-    port = free_port()
     workload = service(tmp_path, port, Run(()))
     url = f"http://127.0.0.1:{port}/"
     both = replace(workload.measure, http=HttpMeasure(url))
     with running(tmp_path) as opened:
         run_measured(opened, replace(workload, measure=both))
+        opened.wait_until(lambda: samples(opened), "a sample of it while it is not ready")
+        (tmp_path / "go").touch()
         opened.wait_until(lambda: any(map(reads, samples(opened))), "a first number")
         assert names(tmp_path / "state" / ".loads") == {"svc.1"}
         assert not readiness(opened)
@@ -333,8 +357,7 @@ def test_output_in_lumps_is_told(tmp_path: Path, who: str) -> None:
         run_measured(opened, workload)
 
         def told() -> bool:
-            silent = [sample.silent.get(Quantity.THROUGHPUT) for sample in samples(opened)]
-            return any(each is not None and "stdbuf -oL" in each.reason for each in silent)
+            return any("stdbuf -oL" in reason for reason in silences(opened))
 
         opened.wait_until(told, "the hint")
 
@@ -367,8 +390,7 @@ while True:
 
 
 @pytest.mark.parametrize("way", ["http", "line"])
-def test_a_copy_is_loaded_when_it_is_ready(tmp_path: Path, way: str) -> None:
-    port = free_port()
+def test_a_copy_is_loaded_when_it_is_ready(tmp_path: Path, port: int, way: str) -> None:
     script = WARMING
     probe = Probe(http=f"http://127.0.0.1:{port}/", every_seconds=0.2)
     if way == "line":
@@ -382,7 +404,7 @@ def test_a_copy_is_loaded_when_it_is_ready(tmp_path: Path, way: str) -> None:
             pytest.skip("no sandbox here")
         plan = ProfilingPlan("a", (1000,), 256 << 20, (), 3.0)
         found = measured(opened, act.ProfileWorkload("svc", workload, plan))
-        assert found.performance[Quantity.THROUGHPUT][1000].value > 10
+        assert found.performance[Quantity.THROUGHPUT][1000].value > 1
         assert found.runs == 1
 
 
@@ -393,7 +415,7 @@ def test_a_copy_that_never_gets_ready_says_so(tmp_path: Path) -> None:
     with session(tmp_path, servers=f"a={min(os.sched_getaffinity(0))}") as opened:
         if not opened.engine.capabilities.profiles:
             pytest.skip("no sandbox here")
-        opened.deadline_seconds = 60.0
+        opened.deadline_seconds = 150.0
         plan = ProfilingPlan("a", (1000,), 256 << 20, (), 3.0)
         opened.perform(act.ProfileWorkload("svc", workload, plan))
         failed = opened.wait_for(ev.ProfilingFailed, "svc")
@@ -417,7 +439,8 @@ def test_ends_tell_the_last_line_and_the_peak_of_memory(tmp_path: Path) -> None:
 def test_commands_that_probe_and_measure_run_as_the_workloads_user(
     tmp_path: Path, where: str
 ) -> None:
-    probe = Probe(command=("sh", "-c", '[ "$(id -un)" = nobody ] && [ "$HOME" != /root ]'))
+    command = ("sh", "-c", '[ "$(id -un)" = nobody ] && [ "$HOME" != /root ]')
+    probe = Probe(command=command, timeout_seconds=20.0)
     run = Run(("sleep", "300"), ready=probe, user="nobody")
     measure = Measure(command=("id", "-u"))
     target = Target(rate_per_second=1)

@@ -99,7 +99,6 @@ def test_folders_beneath_those_of_others_are_written_to(box: Box):
 
 def test_absolute_paths_of_the_system_are_safe(box: Box):
     places = [Path("/etc"), Path("/usr/local"), Path("/run")]
-    listed = {str(place): (place.stat().st_mtime_ns, sorted(place.iterdir())) for place in places}
     passwd = census(Path("/etc/passwd"))
     done = attempts(
         box,
@@ -116,14 +115,13 @@ def test_absolute_paths_of_the_system_are_safe(box: Box):
         set(done) if box.whole_root else {"run", "run socket"}
     )
     assert census(Path("/etc/passwd")) == passwd
-    for place, (_, names) in listed.items():
-        assert sorted(Path(place).iterdir()) == names
+    # What else is new there, others have made meanwhile.
+    assert not [path for place in places for path in place.glob("wharfinger*test")]
 
 
 def test_the_machine_is_out_of_reach(box: Box):
     devices = [Path("/dev/null"), Path("/dev/zero")]
     modes = {device: device.stat().st_mode for device in devices}
-    segments = Path("/proc/sysvipc/shm").read_text()
     hostname = socket.gethostname()
     done = attempts(
         box,
@@ -145,12 +143,10 @@ def test_the_machine_is_out_of_reach(box: Box):
     )
     assert {name for name, result in done.items() if result is True} == set()
     assert {device: device.stat().st_mode for device in devices} == modes
-    assert Path("/proc/sysvipc/shm").read_text() == segments
     assert socket.gethostname() == hostname
 
 
 def test_it_works_on_devices_and_shared_memory_of_its_own(box: Box):
-    segments = Path("/proc/sysvipc/shm").read_text()
     done = attempts(
         box,
         """
@@ -163,7 +159,8 @@ def test_it_works_on_devices_and_shared_memory_of_its_own(box: Box):
         """,
     )
     assert {name for name, result in done.items() if result is not True} == set()
-    assert Path("/proc/sysvipc/shm").read_text() == segments
+    segments = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()]
+    assert str(0x77686172) not in {key for key, *_ in segments}  # others have their own
 
 
 def test_it_sees_and_signals_no_process_but_its_own(box: Box):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import wait_until
 from tests.support.store import entries
 from wharfinger.errors import OutOfSpace
 from wharfinger.store.sqlite import SqliteStore
@@ -146,12 +147,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("mounting a small tmpfs needs root")
     disk = tmp_path / "disk"
     disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", str(disk)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "wharfinger-test", str(disk)]
     mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
     if mounted.returncode:
         pytest.skip(f"no tmpfs can be mounted here: {mounted.stderr.strip()}")
     yield disk
-    subprocess.run(["umount", str(disk)], check=True)
+    umount = ["umount", str(disk)]
+    wait_until(lambda: subprocess.run(umount, check=False).returncode == 0, what="no user")
 
 
 def fill_disk(disk: Path) -> Path:

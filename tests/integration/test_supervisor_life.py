@@ -106,7 +106,7 @@ def test_ignored_signals_of_the_manager_reach_nobody(run: Run) -> None:
         " signal.signal(number, signal.SIG_IGN)"
     )
     command = ["sh", "-c", "grep SigIgn /proc/self/status; exit 6"]
-    subprocess.run(launcher_script(run, command, before=ignoring), check=True, timeout=30)
+    subprocess.run(launcher_script(run, command, before=ignoring), check=True, timeout=120)
     until(lambda: run.record().exit)
     ended = run.record().exit
     assert ended is not None
@@ -128,13 +128,21 @@ def test_the_supervisor_is_detached_and_holds_nothing(run: Run) -> None:
     supervisor = run.launch("sleep", "60")
     run.started()
     assert os.getsid(supervisor.pid) == supervisor.pid
-    links = [str(path.readlink()) for path in Path(f"/proc/{supervisor.pid}/fd").iterdir()]
-    allowed = ("/dev/null", str(run.run_dir), "pipe:", "anon_inode:")
-    assert all(link.startswith(allowed) for link in links), links
+    until(lambda: _holds_its_own_only(run, supervisor.pid), "it holds nothing but its own")
     for number in (signal.SIGHUP, signal.SIGINT):
         os.kill(supervisor.pid, number)
     run.stop(0)
     assert run.end().signal == signal.SIGKILL
+
+
+def _holds_its_own_only(run: Run, pid: int) -> bool:
+    """As it stands still: for a moment it may open a file, which is closed as we look."""
+    allowed = ("/dev/null", str(run.run_dir), "pipe:", "anon_inode:")
+    try:
+        links = [str(path.readlink()) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    except FileNotFoundError:
+        return False
+    return all(link.startswith(allowed) for link in links)
 
 
 def test_of_many_launches_one_starts(run: Run, tmp_path: Path) -> None:
@@ -193,7 +201,7 @@ def test_a_killed_manager_costs_no_exit_status(run: Run, tmp_path: Path) -> None
     manager = subprocess.Popen(launcher_script(run, command, after="signal.pause()"))
     identity = run.started().supervisor
     manager.kill()
-    manager.wait(timeout=30)
+    manager.wait(timeout=120)
     assert identity is not None and identity.is_alive()
     gate.write_text("go\n")
     until(lambda: not identity.is_alive(), "the supervisor's end")

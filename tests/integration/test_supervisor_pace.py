@@ -9,6 +9,7 @@ import select
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,10 +69,24 @@ def wait(seconds: float) -> None:
 
 
 def share(run: Run) -> float:
-    """CPU time that it takes in a while."""
-    before = cpu_seconds(run)
+    """CPUs that it uses over a while, which is longer where a debt keeps it from working."""
+    before, began = cpu_seconds(run), time.monotonic()
     wait(2.0)
-    return cpu_seconds(run) - before
+    until(lambda: cpu_seconds(run) > before, "some work")
+    return (cpu_seconds(run) - before) / (time.monotonic() - began)
+
+
+def settled(run: Run) -> float:
+    """CPU time of what is stopped: the last of it may show a moment later than its state."""
+    seen = [-1.0]
+
+    def same() -> bool:
+        wait(0.05)
+        seen.append(cpu_seconds(run))
+        return seen[-1] == seen[-2]
+
+    until(same, "it stands still")
+    return seen[-1]
 
 
 @pytest.mark.parametrize("script", [BUSY, FOUR, SHORT_LIVED, THREADS])
@@ -82,9 +97,16 @@ def test_a_smaller_share_is_less(runs: Runs, script: str) -> None:
     for run in (small, large):
         run.started()
     before = [cpu_seconds(run) for run in (small, large)]
-    until(lambda: cpu_seconds(large) > before[1] + 0.5, "work of the larger")
+
+    def is_less() -> bool:
+        less, more = (
+            cpu_seconds(run) - used for run, used in zip((small, large), before, strict=True)
+        )
+        return more > 0.5 and 2 * less < more
+
+    # On a busy machine the smaller may at first have more: that is a debt, which it pays off.
+    until(is_less, "work of the larger, more than twice the smaller's")
     until(lambda: cpu_seconds(small) > 0, "work of the smaller")
-    assert 2 * (cpu_seconds(small) - before[0]) < cpu_seconds(large) - before[1]
 
 
 def test_a_share_is_changed_while_it_runs(run: Run) -> None:
@@ -92,12 +114,17 @@ def test_a_share_is_changed_while_it_runs(run: Run) -> None:
     run.started()
     small = share(run)
     pace(run, 700)
-    large = share(run)
-    assert 0 < 2 * small < large
+    seen = [small]
+
+    def is_more() -> bool:
+        seen.append(share(run))
+        return seen[-1] > 2 * small
+
+    until(is_more, "it is given more")
     pace(run, None)
     until(lambda: "T" not in states(run))
     pace(run, 20)
-    assert 0 < 2 * share(run) < large
+    until(lambda: 2 * share(run) < seen[-1], "it is given less")
 
 
 def test_what_is_suspended_stands_still_and_goes_on(run: Run) -> None:
@@ -105,7 +132,7 @@ def test_what_is_suspended_stands_still_and_goes_on(run: Run) -> None:
     run.started()
     until(lambda: len(states(run)) == 4)
     suspend(run)
-    used = cpu_seconds(run)
+    used = settled(run)
     wait(0.5)
     assert (cpu_seconds(run), states(run)) == (used, "TTTT")
     resume(run)
@@ -116,9 +143,9 @@ def test_a_change_of_its_share_does_not_wake_what_is_suspended(run: Run) -> None
     run.sh(BUSY, cpu_millicpus=100)
     run.started()
     suspend(run)
-    used = cpu_seconds(run)
-    for share in (500, None, 200):
-        pace(run, share)
+    used = settled(run)
+    for millicpus in (500, None, 200):
+        pace(run, millicpus)
         wait(0.2)
     assert (cpu_seconds(run), states(run)) == (used, "T")
     resume(run)
@@ -128,14 +155,27 @@ def test_a_change_of_its_share_does_not_wake_what_is_suspended(run: Run) -> None
 def test_a_suspension_ends_by_itself_unless_it_is_renewed(run: Run) -> None:
     run.sh(BUSY, suspension_lease_seconds=3.0)
     run.started()
-    suspend(run)
-    for _ in range(35):
-        wait(0.1)
-        assert renew_suspended(run.run_dir)
-    assert states(run) == "T"
+    until(lambda: _stays_suspended(run, 3.5), "this machine lets us renew it in time")
     until(lambda: "T" not in states(run), "it goes on when nobody renews it")
     assert not renew_suspended(run.run_dir)
     suspend(run)
+
+
+def _stays_suspended(run: Run, seconds: float) -> bool:
+    """Whether we could renew a suspension for so long; if so, it held."""
+    suspend(run)
+    began = renewed = time.monotonic()
+    while renewed < began + seconds:
+        wait(0.1)
+        holds, before, renewed = renew_suspended(run.run_dir), renewed, time.monotonic()
+        if renewed - before > 1.0:
+            return False
+        assert holds
+    held, looked = states(run), time.monotonic()
+    if looked - renewed > 1.0:
+        return False
+    assert held == "T"
+    return True
 
 
 def test_what_the_run_directory_says_before_the_start_holds(run: Run) -> None:
@@ -205,24 +245,20 @@ def test_what_is_not_paced_is_not_looked_at(run: Run) -> None:
     run.started()
     pace(run, None)
     before = _settled_switches(supervisor.pid)
-    wait(1.0)
-    assert _switches(supervisor.pid) == before
     pace(run, 500)
     until(lambda: _switches(supervisor.pid) > before, "it is looked at")
     suspend(run)
-    before = _settled_switches(supervisor.pid)
-    wait(1.0)
-    assert _switches(supervisor.pid) == before
+    _settled_switches(supervisor.pid)
 
 
 def _settled_switches(pid: int) -> int:
-    """Once it has taken in what it was told, and goes to sleep no more."""
+    """Once it has taken in what it was told, and has not woken up for a second."""
     seen = [-1]
 
     def same() -> bool:
-        wait(0.2)
         seen.append(_switches(pid))
-        return seen[-1] == seen[-2]
+        wait(1.0)
+        return _switches(pid) == seen[-1]
 
     until(same, "it rests")
     return seen[-1]
@@ -248,8 +284,7 @@ def test_nonsense_in_the_run_directory_changes_nothing(run: Run) -> None:
     for text in ("", "0", "-5", "nonsense", "100x", "9" * 300):
         (run.run_dir / "pace").write_text(text)
         os.kill(supervisor.pid, signal.SIGUSR1)
-    wait(0.1)
-    assert share(run) < 1.0
+    until(lambda: share(run) < 0.5, "it is held to its share")
 
 
 def test_its_session_is_as_nice_as_it_is(run: Run) -> None:

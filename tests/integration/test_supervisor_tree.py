@@ -156,8 +156,11 @@ def test_a_stop_right_after_the_launch_is_not_lost(run: Run) -> None:
 
 
 def test_a_stopped_process_is_woken_to_end(run: Run) -> None:
-    run.sh("trap 'exit 5' TERM; echo up; kill -STOP $$; while :; do sleep 9; done")
-    until(lambda: b"up" in run.output())
+    run.sh("trap 'exit 5' TERM; kill -STOP $$; while :; do sleep 9; done")
+    main = run.started().started
+    assert main is not None
+    stat = Path(f"/proc/{main.process.pid}/stat")
+    until(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T", "it has stopped itself")
     run.stop(60)
     assert run.end().exit_code == 5
 
@@ -181,8 +184,9 @@ def test_a_cgroup_is_thawed_when_nobody_renews_its_suspension(run: Run, means: M
     knob = means.directory / ("freezer.state" if is_freezer else "cgroup.freeze")
     run.sh("echo up; while :; do sleep 0.01; done", **means.fields, suspension_lease_seconds=0.5)
     until(lambda: b"up" in run.output())
-    request_suspend(run.run_dir, run.supervisors[-1].pidfd, frozen=True)
+    # In this order: the lease may be over before we go on.
     knob.write_text("FROZEN" if is_freezer else "1")
+    request_suspend(run.run_dir, run.supervisors[-1].pidfd, frozen=True)
     until(lambda: knob.read_text().strip() == ("THAWED" if is_freezer else "0"), "it is thawed")
     assert not (run.run_dir / "suspended").exists()
 

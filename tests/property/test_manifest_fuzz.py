@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.manifest_strategies import workloads
@@ -41,6 +41,8 @@ PIECES = [
     ),
     *(b"spec", b"\\ud800", b"9" * 5000, b"a" * 70_000, b"[" * 100, b"\xef\xbb\xbf"),
 ]
+ENOUGH = 60
+"""Inputs of which by chance alone all would hardly ever be valid, or none."""
 pytestmark = pytest.mark.hypothesis  # each counts what it tries, so its property is within it
 
 
@@ -103,6 +105,9 @@ def test_arbitrary_bytes(record_property):
 def test_mutated_manifests(record_property):
     counts = Counter()
 
+    # So that each is there, even among a few: of what is drawn, a fifth is valid.
+    @example(EXAMPLES[0])
+    @example(b"[" + EXAMPLES[0])
     @given(mutated())
     def run(text):
         counts["valid" if outcome(text) else "refused"] += 1
@@ -160,8 +165,9 @@ def test_mutated_values_agree_with_the_schema(record_property):
 
     run()
     report(record_property, counts)
-    assert counts["valid"]
-    assert counts["refused"]
+    if counts.total() >= ENOUGH:
+        assert counts["valid"]
+        assert counts["refused"]
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ def first_and_long(values: Iterable[object]) -> list[object]:
     return [first, *(pytest.param(value, marks=pytest.mark.long) for value in others)]
 
 
-def wait_until(predicate: Callable[[], T], timeout_seconds: float = 10.0, what: str = "") -> T:
+def wait_until(predicate: Callable[[], T], timeout_seconds: float = 60.0, what: str = "") -> T:
     """Calls ``predicate`` until it returns something true, and returns that.
 
     Fails the test when the time is up; ``what`` says in words what was waited for.

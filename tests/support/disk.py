@@ -3,11 +3,13 @@
 import contextlib
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.support import wait_until
 
 GROUPS = Path("/sys/fs/cgroup/blkio")
 MEBIBYTE = 1 << 20
@@ -41,9 +43,9 @@ def slow_disk(directory: Path, bytes_per_second: int, size_bytes: int) -> Iterat
             ends.callback(_run, "losetup", "--detach", device)
             folder.mkdir()
             _run("mount", device, str(folder))
-            ends.callback(_run, "umount", str(folder))
+            ends.callback(_undo, lambda: _run("umount", str(folder)))
             group.mkdir()
-            ends.callback(group.rmdir)
+            ends.callback(_undo, group.rmdir)
             number = Path(device).stat().st_rdev
             limit = f"{os.major(number)}:{os.minor(number)} {bytes_per_second}"
             for way in ("read", "write"):
@@ -52,6 +54,19 @@ def slow_disk(directory: Path, bytes_per_second: int, size_bytes: int) -> Iterat
             pytest.skip(f"no disk of our own here: {error}")
         entering = f'echo $$ > "{group}/cgroup.procs"; exec "$@"'
         yield SlowDisk(folder, ("/bin/sh", "-c", entering, "sh"))
+
+
+def _undo(action: Callable[[], object]) -> None:
+    """Once nobody is there any more who was told to end."""
+
+    def is_done() -> bool:
+        try:
+            action()
+        except (OSError, subprocess.CalledProcessError):
+            return False
+        return True
+
+    wait_until(is_done, what="the disk is free")
 
 
 def _run(*command: str) -> str:

@@ -8,6 +8,7 @@ import pwd
 import signal
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tests.support import wait_until
+from tests.support.live import kill_processes_with, processes_with
 from wharfinger.engines.slurm.client.base import (
     Accounting,
     JobEnd,
@@ -51,7 +54,8 @@ while :; do
 done
 exec 3<&0
 pids= status=0
-trap 'for pid in $pids; do kill -9 -$pid; done; exit 143' TERM
+# Of one that has just begun, the group may not be there yet, nor be noted.
+trap 'for pid in $pids $!; do kill -9 -$pid || kill -9 $pid; done 2>/dev/null; exit 143' TERM
 for node in $(echo $nodes | tr , ' '); do
     SLURMD_NODENAME=$node setsid "$@" <&3 &
     pids="$pids $!"
@@ -150,9 +154,7 @@ class FakeSlurm:
         with self._lock:
             job = self._jobs[job_id]
             if job.process is not None and kill:
-                self._kill_steps(job_id)
-                os.killpg(job.process.pid, signal.SIGKILL)
-                job.process.wait()
+                self._kill_all(job_id, job.process)
                 job.process = None
             job.job = replace(job.job, state=state, exit_code=0, signal=None)
 
@@ -167,11 +169,24 @@ class FakeSlurm:
     def _steps(self, job_id: int) -> Path:
         return self.directory / f"steps.{job_id}"
 
-    def _kill_steps(self, job_id: int, node: str = "*") -> None:
-        for file in self.directory.glob(f"steps.{job_id}.{node}"):
-            with suppress(ProcessLookupError):
-                os.killpg(int(file.read_text()), signal.SIGKILL)
+    def _kill_all(self, job_id: int, script: subprocess.Popen[bytes]) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(script.pid, signal.SIGKILL)
+        script.wait()
+        # Also a step that has just begun, and that nobody has noted.
+        mark = f"FAKE_STEPS={self._steps(job_id)}\0"
+        while processes_with(mark):
+            kill_processes_with(mark)
+            time.sleep(0.01)
+        for file in self.directory.glob(f"steps.{job_id}.*"):
             file.unlink()
+
+    def _kill_step(self, job_id: int, node: str) -> None:
+        file = Path(f"{self._steps(job_id)}.{node}")
+        wait_until(lambda: file.exists() and file.read_text().endswith("\n"), what=file.name)
+        with suppress(ProcessLookupError):
+            os.killpg(int(file.read_text()), signal.SIGKILL)
+        file.unlink()
 
     def lose(self, job_id: int, node: str) -> None:
         """A job is no more on this node of its several; without its last it has failed."""
@@ -181,7 +196,7 @@ class FakeSlurm:
             if not left:
                 self.end(job_id, "NODE_FAIL")
                 return
-            self._kill_steps(job_id, node)
+            self._kill_step(job_id, node)
             job.job = replace(job.job, nodes=left, node_count=len(left))
 
     def requeue_behind(self, job_id: int) -> None:
@@ -202,9 +217,7 @@ class FakeSlurm:
             if accounted:
                 self._forgotten[job_id] = _end_of(job.job)
             if job.process is not None:
-                self._kill_steps(job_id)
-                os.killpg(job.process.pid, signal.SIGKILL)
-                job.process.wait()
+                self._kill_all(job_id, job.process)
 
     def let_begin(self, job_id: int) -> None:
         """Run a job that was held back, without a look at whether it is held."""

@@ -33,6 +33,15 @@ def lines_of(*argv: object) -> list[dict[str, object]]:
 
 
 def children_named(name: str, parent: int | None = None) -> list[int]:
-    threads = Path(f"/proc/{parent or os.getpid()}/task").iterdir()
-    pids = [int(pid) for thread in threads for pid in (thread / "children").read_text().split()]
-    return [pid for pid in pids if Path(f"/proc/{pid}/comm").read_text().strip() == name[:15]]
+    pids: list[int] = []
+    for thread in Path(f"/proc/{parent or os.getpid()}/task").iterdir():
+        pids += map(int, _read(thread / "children").split())
+    return [pid for pid in pids if _read(Path(f"/proc/{pid}/comm")).strip() == name[:15]]
+
+
+def _read(file: Path) -> str:
+    """Of a thread or a process, which may have ended meanwhile: then nothing."""
+    try:
+        return file.read_text()
+    except OSError:
+        return ""

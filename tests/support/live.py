@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import hurried
+from tests.support import hurried, wait_until
 from tests.support.sandboxes import AS_NOBODY, NOBODY
 from wharfinger.host.run_dir import RunRecord, read_run
 
@@ -96,7 +96,7 @@ class LiveManager:
         """End it in peace; its exit status."""
         assert self.process is not None
         self.process.terminate()
-        status = self.process.wait(timeout=20)
+        status = self.process.wait(timeout=60)
         assert self.process.stdout is not None
         self.process.stdout.close()
         self.process = None
@@ -138,7 +138,7 @@ class LiveManager:
     def run(self, *arguments: str, text: str | None = None, status: int = 0) -> str:
         """A command of ours; its output."""
         process = self.popen(*arguments, text=text)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=120)
         assert process.returncode == status, (arguments, process.returncode, output, errors)
         return output if status == 0 else errors
 
@@ -152,7 +152,7 @@ class LiveManager:
         return {workload["name"]: workload for workload in found}
 
     def wait_for(
-        self, condition: Callable[[dict[str, dict[str, Any]]], bool], timeout_seconds: float = 60
+        self, condition: Callable[[dict[str, dict[str, Any]]], bool], timeout_seconds: float = 120
     ) -> dict[str, dict[str, Any]]:
         """Ask until the workloads are as wanted."""
         deadline = time.monotonic() + timeout_seconds
@@ -165,7 +165,7 @@ class LiveManager:
                 raise AssertionError("\n".join([str(found), *explained]))
             time.sleep(0.1)
 
-    def wait_for_all(self, timeout_seconds: float = 60) -> dict[str, dict[str, Any]]:
+    def wait_for_all(self, timeout_seconds: float = 120) -> dict[str, dict[str, Any]]:
         """Wait until everything has ended."""
         return self.wait_for(
             lambda found: all(w["phase"] in ENDED for w in found.values()), timeout_seconds
@@ -231,7 +231,7 @@ def ordinary_user() -> Iterator[OrdinaryUser]:
         if tried.returncode:
             pytest.skip(f"no Python with our packages for others: {tried.stderr[-200:]}")
         yield user
-        assert processes_with(str(home)) == []
+        expect_no_processes_with(str(home))
     finally:
         shutil.rmtree(home)
 
@@ -267,6 +267,11 @@ def processes_with(text: str) -> list[int]:
             if text.encode() in both:
                 found.append(int(entry.name))
     return found
+
+
+def expect_no_processes_with(text: str) -> None:
+    """Once those that are just ending have."""
+    wait_until(lambda: not processes_with(text), what=f"no process has {text}")
 
 
 def kill_processes_with(text: str) -> None:

@@ -18,7 +18,7 @@ from wharfinger.host.sandbox import SandboxReport, clean_up, read_report, sandbo
 
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 120.0
 MEBIBYTE = 1 << 20
 
 

@@ -53,7 +53,7 @@ class Served:
     def stop(self) -> tuple[int, str]:
         """End it as an operator does; exit status and what it said on standard error."""
         self.process.terminate()
-        _, errors = self.process.communicate(timeout=20)
+        _, errors = self.process.communicate(timeout=60)
         return self.process.returncode, errors
 
 

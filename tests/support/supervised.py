@@ -20,7 +20,7 @@ from wharfinger.host.supervisor import (
     request_stop,
 )
 
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 60.0
 _numbers = count()
 
 

@@ -47,7 +47,9 @@ from wharfinger.testing.engine_profiling import PROFILING_CHECKS
 from wharfinger.testing.engine_servers import SERVER_CHECKS, check_server
 from wharfinger.testing.harness import ENDS, EngineCheck, EngineHarness, EngineTrial, expect
 
-_EXECUTION_SECONDS = 30.0
+_EXECUTION_SECONDS = 60.0
+_TRIES = 20
+"""Of what others on the machine may disturb now and then."""
 
 _CHECKS: list[EngineCheck] = []
 
@@ -709,15 +711,23 @@ def clock_jumps_change_nothing(trial: EngineTrial) -> None:
 def poll_waits_no_longer_than_it_may(trial: EngineTrial) -> None:
     """Without news it comes back empty; with news it comes back at once."""
     trial.forget_reports()
+    for _ in range(_TRIES):
+        began = time.monotonic()
+        news = trial.engine.poll(0.05)
+        took_seconds = time.monotonic() - began
+        expect(took_seconds < trial.deadline_seconds, f"50 ms took {took_seconds:.1f} s")
+        if not news:
+            break
+    else:
+        raise AssertionError("nothing happened, something was reported each time")
     began = time.monotonic()
-    expect(list(trial.engine.poll(0.05)) == [], "nothing happened, something was reported")
-    took_seconds = time.monotonic() - began
-    expect(took_seconds < trial.deadline_seconds, f"50 ms took {took_seconds:.1f} s")
     trial.start("k", trial.programs.exiting("k", 0))
-    trial.reports.extend(trial.engine.poll(10 * trial.deadline_seconds))
-    took_seconds = time.monotonic() - began
-    expect(took_seconds < trial.deadline_seconds, f"news took {took_seconds:.1f} s")
-    expect(bool(trial.about("k")), "poll came back with nothing before its time")
+    while not trial.about("k"):
+        news = trial.engine.poll(10 * trial.deadline_seconds)
+        took_seconds = time.monotonic() - began
+        expect(took_seconds < trial.deadline_seconds, f"news took {took_seconds:.1f} s")
+        expect(bool(news), "poll came back with nothing before its time")
+        trial.reports.extend(news)
 
 
 @_engine_check
@@ -729,7 +739,7 @@ def the_descriptor_tells_of_news_and_of_nothing_else(trial: EngineTrial) -> None
         expect(bool(ready), f"not readable, though k has not ended: {trial.about('k')}")
         trial.take_in()
     # What is no report, like a process that is reaped, may wake a manager a few times more.
-    for _ in range(20):
+    for _ in range(_TRIES):
         if not select.select([trial.engine], [], [], 0.02)[0]:
             return
         trial.take_in()

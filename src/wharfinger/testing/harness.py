@@ -114,10 +114,12 @@ class ShellPrograms:
         return replace(run, ready=there)
 
     def hanging(self, key: str) -> Run:
-        """Makes a file, whose presence is probed, and removes it."""
+        """Makes a file, whose presence is probed, and removes it once that was found."""
         path, there = self._probed(key)
-        run = self._shell(key, f": > {path}; sleep 4; rm {path}; exec sleep 300")
-        return replace(run, ready=there, alive=there)
+        found = shlex.quote(str(self._directory / f"found.{key}"))
+        ready = replace(there, command=("sh", "-c", f"test -e {path} && : > {found}"))
+        script = f": > {path}; until [ -e {found} ]; do sleep 0.1; done; rm {path}"
+        return replace(self._shell(key, f"{script}; exec sleep 300"), ready=ready, alive=there)
 
     def _probed(self, key: str) -> tuple[str, Probe]:
         path = str(self._directory / f"probed.{key}")
@@ -342,7 +344,7 @@ class EngineHarness:
     programs: Programs
     make_elsewhere: Callable[[Path], Engine] | None = None
     remove_servers: Callable[[Engine], None] | None = None
-    deadline_seconds: float = 30.0
+    deadline_seconds: float = 60.0
     occupy: Callable[[Engine, int, int], None] | None = None
     evict: Callable[[str], None] | None = None
     lose_server: Callable[[str, str], None] | None = None

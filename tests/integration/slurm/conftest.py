@@ -9,9 +9,14 @@ from wharfinger.demo.slurm.cluster import SlurmCluster
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[SlurmCluster]:
-    """One for all tests of a file: a test leaves it with its nodes idle and its daemons up."""
-    with slurm_cluster("jobcomp", settings={"SlurmdTimeout": "5"}) as made:
+def cluster(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:
+    """One for all tests of a file: a test leaves it with its nodes idle and its daemons up.
+
+    A node is lost when its daemon is silent for ``SLURMD_TIMEOUT`` seconds, of the file: short
+    where a test waits for that; elsewhere a busy machine shall lose none.
+    """
+    seconds = getattr(request.module, "SLURMD_TIMEOUT", 60)
+    with slurm_cluster("jobcomp", settings={"SlurmdTimeout": str(seconds)}) as made:
         yield made
 
 

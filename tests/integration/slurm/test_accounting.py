@@ -13,7 +13,9 @@ from wharfinger.engines.slurm.client.client import CommandClient
 @pytest.mark.long
 def test_ends_are_read_from_accounting_where_the_controller_has_forgotten_the_jobs(tmp_path: Path):
     """Without a shared directory there is no other record of how they ended."""
-    settings = {"MinJobAge": "2"}
+    settings = {"MinJobAge": "2", "SlurmdTimeout": "60"}
+    go = tmp_path / "go"
+    waits = f"until [ -e {go} ]; do sleep 0.3; done"
     with slurm_cluster("slurmdbd", settings=settings) as cluster:
         client = CommandClient(cluster.environment)
         assert client.site().accounting is Accounting.SLURMDBD
@@ -21,7 +23,7 @@ def test_ends_are_read_from_accounting_where_the_controller_has_forgotten_the_jo
         manager = LiveManager(tmp_path / "state", *options, env=cluster.environment)
         manager.start()
         try:
-            scripts = {"well": "sleep 3", "badly": "sleep 3; exit 7", "killed": "sleep 600"}
+            scripts = {"well": waits, "badly": f"{waits}; exit 7", "killed": "sleep 600"}
             manager.submit(
                 *(
                     manifest(
@@ -34,9 +36,10 @@ def test_ends_are_read_from_accounting_where_the_controller_has_forgotten_the_jo
             manager.wait_for(lambda found: all(w["phase"] == "running" for w in found.values()))
             ids = {job.name: job.job_id for job in client.jobs()}
             manager.kill()
+            go.touch()
             cluster.run("scancel", str(ids["killed"]))
             # Slurm looks for old jobs every half minute.
-            cluster.wait_until(lambda: not client.jobs(), "they are forgotten", 120)
+            cluster.wait_until(lambda: not client.jobs(), "they are forgotten", 300)
             manager.start()
             workloads = manager.wait_for_all()
         finally:

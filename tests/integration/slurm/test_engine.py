@@ -121,6 +121,8 @@ def test_accounting_has_the_programs_own_status(tmp_path: Path):
             for status in (0, 3, 255):
                 trial.expect_status(f"k{status}", status)
             ids = {job.comment.split()[-1]: job.job_id for job in client.jobs()}
+            # Our own records tell of an end before Slurm does.
+            cluster.wait_until(lambda: len(client.ends(list(ids.values()))) == 3, "all are told")
             ends = {end.job_id: end for end in client.ends(list(ids.values()))}
             told = {key: (ends[n].state, ends[n].exit_code) for key, n in ids.items()}
     assert told == {
@@ -142,7 +144,7 @@ def test_a_command_beside_a_program_ends_with_its_client(
         cluster.wait_until(lambda: file.exists() and bool(file.read_text()), "it runs")
         pid = int(file.read_text())
         beside.kill()
-        assert beside.wait(20) not in (None, 0)
+        assert beside.wait(60) not in (None, 0)
         beside.close()
         cluster.wait_until(lambda: not Path(f"/proc/{pid}").exists(), "it has ended on its node")
         trial.expect_no_end("k")

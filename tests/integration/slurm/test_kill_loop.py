@@ -11,15 +11,16 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.integration.test_kill_loop import phases_at_kills
-from tests.support.live import LiveManager, processes_with
+from tests.support.live import LiveManager, expect_no_processes_with
 from tests.support.slurm import slurm_batch
 from wharfinger.demo.slurm.cluster import SlurmCluster
+from wharfinger.errors import EngineFault
 
 IN_FLIGHT = 20
 TROUBLES = ("controller", "node", "munge")
@@ -51,6 +52,13 @@ class _Programs:
         self.folder = folder
         self.chance = chance
         self.codes: dict[str, int] = {}
+        self.go = folder / "go"
+        self.waits = f"until [ -e {self.go} ]; do sleep 0.3; done; "
+
+    def let_end(self) -> None:
+        """Those that were handed in first last until now."""
+        self.go.touch()
+        self.waits = ""
 
     def top_up(self, manager: LiveManager) -> None:
         """Hand in as many as are missing."""
@@ -62,20 +70,28 @@ class _Programs:
 
     def _script(self, name: str) -> str:
         path, seconds = self.folder / name, self.chance.choice((0, 0.2, 1, 3))
-        return f"echo $$ >> {path}; sleep {seconds}; echo >> {path}.end; exit {self.codes[name]}"
+        work = f"{self.waits}sleep {seconds}"
+        return f"echo $$ >> {path}; {work}; echo >> {path}.end; exit {self.codes[name]}"
 
     def starts(self) -> dict[str, int]:
         """How often each began."""
         return {name: (self.folder / name).read_text().count("\n") for name in self.codes}
 
 
-def _accounted(cluster: SlurmCluster) -> dict[str, list[int]]:
-    """Exit statuses of each name's jobs that ran, as Slurm's accounting has them."""
-    line = re.compile(r" Name=(w\d+) JobState=(?:COMPLETED|FAILED) .* ExitCode=(\d+):")
+def _accounted(cluster: SlurmCluster) -> set[tuple[str, tuple[int, ...]]]:
+    """Exit statuses of each name's jobs that ran, as Slurm's accounting has them.
+
+    A controller that ends while a job completes may write the same end once more when it is back.
+    """
+    line = re.compile(
+        r"JobId=(\d+) .* Name=(w\d+) JobState=(?:COMPLETED|FAILED) .* ExitCode=(\d+):"
+    )
     found = defaultdict(list)
-    for name, code in line.findall((cluster.directory / "jobcomp.log").read_text()):
+    for _, name, code in dict.fromkeys(
+        line.findall((cluster.directory / "jobcomp.log").read_text())
+    ):
         found[name].append(int(code))
-    return dict(found)
+    return {(name, tuple(of_name)) for name, of_name in found.items()}
 
 
 @pytest.mark.slow
@@ -95,21 +111,28 @@ def test_kills_lose_nothing_and_double_nothing(
     for _ in range(rounds):
         order = order or chance.sample(TROUBLES, len(TROUBLES))
         programs.top_up(manager)
+        if programs.waits:  # More than there is room for: at the first kill some run, some wait.
+            manager.wait_for(
+                lambda found: {"running", "queued"} <= {w["phase"] for w in found.values()}
+            )
         time.sleep(chance.uniform(0.5, 2.5))
         with _trouble(cluster, order.pop(), chance.choice(cluster.names)):
             time.sleep(chance.uniform(0.0, 1.0))
             manager.kill()
+            programs.let_end()
             manager.start(wait=False)
             time.sleep(chance.uniform(0.5, 2.0))
         manager.wait_until_ready()
     per_round = (time.monotonic() - began) / rounds
-    workloads = manager.wait_for_all(timeout_seconds=150)
+    workloads = manager.wait_for_all(timeout_seconds=400)
     about = f"seed {seed}"
     codes = programs.codes
     assert {name: workloads[name]["exit_code"] for name in workloads} == codes, about
     assert programs.starts() == dict.fromkeys(codes, 1), about
-    accounted = lambda: _accounted(cluster) == {name: [code] for name, code in codes.items()}  # noqa: E731
-    cluster.wait_until(accounted, "accounting has each end once, with its status")
+    ends = {(name, (code,)) for name, code in codes.items()}
+    with suppress(EngineFault):
+        cluster.wait_until(lambda: _accounted(cluster) == ends, "accounting has each end once")
+    assert _accounted(cluster) ^ ends == set(), about
     states = cluster.job_states()
     assert states[str(foreign)] == "RUNNING"
     assert states[str(held)] == "PENDING"
@@ -123,8 +146,8 @@ def test_kills_lose_nothing_and_double_nothing(
         f"caught in {dict(caught)}"
     )
     # Which of the shorter phases a few kills meet is chance.
-    assert {"running"} <= caught.keys()
-    assert rounds < 20 or {"queued", "starting"} <= caught.keys()
+    assert {"running", "queued"} <= caught.keys()
+    assert rounds < 20 or "starting" in caught
 
 
 def _expect_nothing_left(
@@ -134,9 +157,9 @@ def _expect_nothing_left(
     live = lambda: {  # noqa: E731
         job for job, state in cluster.job_states().items() if state in {"RUNNING", "PENDING"}
     }
-    assert live() == others
-    assert processes_with(str(tmp_path / "shared" / "runs-")) == []
-    assert processes_with(str(tmp_path / "marks")) == []
+    cluster.wait_until(lambda: live() == others, "no other job is left")
+    for place in ("shared/runs-", "marks"):
+        expect_no_processes_with(str(tmp_path / place))
     manager.run("delete", "--all")
     (runs,) = (tmp_path / "shared").glob("runs-*")
     records = lambda: [run for run in runs.iterdir() if not run.name.startswith(".supervisor-")]  # noqa: E731

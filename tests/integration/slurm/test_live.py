@@ -11,6 +11,8 @@ from wharfinger.demo.slurm.cluster import SlurmCluster
 from wharfinger.engines.slurm.client.client import CommandClient
 from wharfinger.engines.slurm.comments import note_in
 
+SLURMD_TIMEOUT = 10
+
 
 def test_a_manifest_runs_to_its_end_on_several_platforms(manager: LiveManager):
     servers = manager.run("get", "servers")
@@ -41,6 +43,7 @@ def test_a_held_job_with_a_target_is_placed_and_explained_in_its_own_comment(
     ended = manager.wait_for(lambda found: found.get(f"slurm-{placed}", {}).get("phase") in ENDED)
     assert ended[f"slurm-{placed}"]["exit_code"] == 3
     cluster.wait_until(lambda: bool(note_in(jobs()[unreadable].comment)), "it is told")
+    cluster.wait_until(lambda: jobs()[placed].state == "FAILED", "Slurm tells its end")
     now = jobs()
     assert now[placed].state == "FAILED"
     assert now[placed].nodes[0] in note_in(now[placed].comment)
@@ -96,11 +99,11 @@ def test_a_lost_nodes_restartable_work_goes_on_elsewhere(
     restartable = slurm_batch("again", script)
     restartable["spec"]["run"]["restartable"] = True
     manager.submit(restartable)
-    cluster.wait_until(marks.exists, "it runs")
+    cluster.wait_until(lambda: marks.exists() and bool(marks.read_text()), "it runs")
     lost = manager.workloads()["again"]["servers"][0]
     cluster.lose_node(lost)
     try:
-        workload = manager.wait_for_all()["again"]
+        workload = manager.wait_for_all(240)["again"]
     finally:
         cluster.slurmd(lost).start()
     assert workload["exit_code"] == 0

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_readiness import free_port
 from tests.support.live import LiveManager, manifest
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.demo.slurm.cluster import SlurmCluster
+from wharfinger.demo.slurm.settings import choose_ports
 from wharfinger.engines.notes import MemoryNotes
 from wharfinger.engines.slurm import SlurmEngine, SlurmSettings
 from wharfinger.engines.slurm.client.client import CommandClient
@@ -37,7 +37,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 LOAD = """
 import http.client, os, sys, time
 while True:
-    connection = http.client.HTTPConnection(os.environ["WHARFINGER_NODE"], int(sys.argv[1]), timeout=5)
+    connection = http.client.HTTPConnection(os.environ["WHARFINGER_NODE"], int(sys.argv[1]), timeout=60)
     connection.request("GET", "/")
     connection.getresponse().read()
     print("ops", 120, os.getpid(), flush=True)
@@ -74,7 +74,10 @@ def _service(tmp_path: Path, port: int) -> dict[str, Any]:
         measure={"load": load},
     )  # fmt: skip
     url = f"http://localhost:{port}/"
-    service["spec"]["run"] |= {"ready": {"port": port}, "alive": {"http": url, "failures": 2}}
+    service["spec"]["run"] |= {
+        "ready": {"port": port},
+        "alive": {"http": url, "failures": 2, "timeout": "5s"},
+    }
     return service
 
 
@@ -87,25 +90,24 @@ def _generators(manager: LiveManager) -> set[str]:
 def test_a_service_is_loaded_measured_and_stopped_when_it_hangs(
     manager: LiveManager, cluster: SlurmCluster, tmp_path: Path
 ):
-    manager.submit(_service(tmp_path, free_port()))
+    manager.submit(_service(tmp_path, *choose_ports(1)))
 
     def is_measured() -> bool:
-        achieved = manager.workloads()["svc"]["achieved"] or {}
-        return achieved.get("throughput_per_second") == pytest.approx(120)
+        found = manager.workloads()["svc"]
+        throughput = (found["achieved"] or {}).get("throughput_per_second")
+        return bool(throughput == pytest.approx(120) and found["met"] and found["ready"])
 
-    cluster.wait_until(is_measured, "it is measured", 60)
-    assert manager.workloads()["svc"]["met"]
-    assert manager.workloads()["svc"]["ready"]
+    cluster.wait_until(is_measured, "it is measured, and meets its target", 120)
     # The generator outlives the manager, and the next one goes on with it.
     generators = _generators(manager)
     assert len(generators) == 1
     manager.kill()
     assert all(Path(f"/proc/{pid}").exists() for pid in generators)
     manager.start()
-    cluster.wait_until(is_measured, "it is measured again", 60)
+    cluster.wait_until(is_measured, "it is measured again", 120)
     assert _generators(manager) == generators
     (tmp_path / "hang").touch()
-    ended = manager.wait_for_all(timeout_seconds=60)["svc"]
+    ended = manager.wait_for_all()["svc"]
     assert ended["reason"] == "not-alive"
     cluster.wait_until(
         lambda: not any(Path(f"/proc/{pid}").exists() for pid in generators), "its load has ended"

@@ -28,7 +28,7 @@ PLATFORMS = ("--platform-feature", "platform:*")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[SlurmCluster]:
-    with slurm_cluster("jobcomp", nodes=NODES) as made:
+    with slurm_cluster("jobcomp", nodes=NODES, settings={"SlurmdTimeout": "60"}) as made:
         yield made
 
 
@@ -77,7 +77,7 @@ def test_a_program_is_placed_where_it_is_faster_after_profiling_elsewhere(
                 measure={"progress": {"regex": r"done=(\d+)"}},
             )
         )
-        running = manager.wait_for(lambda found: found["sums"]["phase"] == "running", 180)
+        running = manager.wait_for(lambda found: found["sums"]["phase"] == "running", 400)
         told, described = (
             manager.run("explain", "sums", "-o", "wide"),
             manager.run("describe", "sums"),

@@ -109,7 +109,7 @@ def test_the_shell_shows_what_is_suggested(shell: str, on_path: dict[str, str]):
         options = ["-f"] if shell == "zsh" else []
         done = subprocess.run(
             [shell, *options, "-c", script], env=on_path, capture_output=True, text=True,
-            timeout=60, check=False,
+            timeout=120, check=False,
         )  # fmt: skip
         assert (set(done.stdout.split()), done.stderr) == (expected, "")
 
@@ -131,7 +131,7 @@ def test_tcsh_completes_the_line_on_a_terminal(on_path: dict[str, str], tmp_path
     def read_until(end: bytes) -> None:
         shown = b""
         while end not in shown:
-            assert select.select([ours], [], [], 30)[0], shown
+            assert select.select([ours], [], [], 60)[0], shown
             shown += os.read(ours, 4096)
 
     try:
@@ -154,6 +154,6 @@ def test_every_shell_accepts_its_script(shell: str, on_path: dict[str, str]):
     )
     done = subprocess.run(
         [shell, "-f"] if shell in ("zsh", "tcsh") else [shell],
-        input=script, env=on_path, capture_output=True, text=True, timeout=60, check=False,
+        input=script, env=on_path, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support import wait_until
 from wharfinger.engines.slow import Backoff, CallQueue, Operation, SlowCalls
 from wharfinger.errors import EngineFault, InvalidInput, Unavailable
 
@@ -185,7 +186,7 @@ def test_order_is_kept_per_key_and_nothing_is_lost_or_made_twice(
 def _take(calls: SlowCalls, number: int) -> list[Any]:
     outcomes: list[Any] = []
     while len(outcomes) < number:
-        assert select.select([calls], [], [], 10.0)[0]
+        assert select.select([calls], [], [], 60.0)[0]
         outcomes += calls.take()
     return outcomes
 
@@ -198,13 +199,13 @@ def test_the_thread_makes_calls_tells_of_outcomes_and_survives_faults() -> None:
 
     def wait(arguments: Sequence[Any]) -> Sequence[Any]:
         entered.set()
-        go_on.wait(10.0)
+        go_on.wait(60.0)
         return arguments
 
     calls.open()
     try:
         calls.ask(Operation("wait", wait), "w")
-        assert entered.wait(10.0)
+        assert entered.wait(60.0)
         assert calls.take() == []
         assert not select.select([calls], [], [], 0)[0]
         calls.ask(Operation("divide", run), "zero", 0)
@@ -224,7 +225,7 @@ def test_closing_waits_for_the_call_under_way_and_drops_the_others() -> None:
 
     def wait(arguments: Sequence[Any]) -> Sequence[Any]:
         entered.set()
-        go_on.wait(10.0)
+        go_on.wait(60.0)
         made.extend(arguments)
         return arguments
 
@@ -232,13 +233,14 @@ def test_closing_waits_for_the_call_under_way_and_drops_the_others() -> None:
     operation = Operation("wait", wait)
     calls.ask(operation, "a", 1)
     calls.ask(operation, "b", 2)
-    assert entered.wait(10.0)
+    assert entered.wait(60.0)
     closing = threading.Thread(target=calls.close)
     closing.start()
+    wait_until(lambda: calls._closing, what="it is being closed")
     go_on.set()
-    closing.join(10.0)
+    closing.join(60.0)
     assert made == [1]
     before = len(list(Path("/proc/self/fd").iterdir()))
     calls.open()
     calls.close()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before  # Others may be collected.

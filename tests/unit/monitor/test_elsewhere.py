@@ -62,8 +62,12 @@ def test_a_node_that_is_this_host_is_reached_by_its_loopback():
 
 
 def test_a_port_is_probed_at_the_host_of_its_workload():
-    with socket.create_server(("127.0.0.2", 0)) as server:
-        port = server.getsockname()[1]
+    # Held and not listened on here: else another program may be given it.
+    with socket.socket() as held, socket.socket() as server:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        server.bind(("127.0.0.2", port))
+        server.listen()
         outcomes = {
             host: _outcome(WatchSpec("k", "", host=host), port)
             for host in ("127.0.0.2", "127.0.0.1")
@@ -73,8 +77,8 @@ def test_a_port_is_probed_at_the_host_of_its_workload():
 
 
 def _outcome(spec: WatchSpec, port: int) -> str:
-    attempts = prober(spec, Probe(port=port))
-    deadline = time.monotonic() + 10
+    attempts = prober(spec, Probe(port=port, timeout_seconds=60.0))
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if (outcome := attempts.look()) is not None:
             return outcome

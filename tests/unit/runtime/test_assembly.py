@@ -66,7 +66,7 @@ def delegating(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _run(runtime: Runtime, until: Callable[[WorkloadRecord], bool]) -> list[ReasonCode]:
     """Let it run; the reasons of its decisions."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not until(record := runtime.manager.find("one")):
         assert time.monotonic() < deadline, record
         runtime.pump()

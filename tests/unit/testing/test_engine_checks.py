@@ -78,7 +78,9 @@ class ByTheWallClock(MemoryEngine):
 
 
 def harness(
-    directory: Path, make_engine: Callable[[MemoryCluster], Engine] = MemoryEngine
+    directory: Path,
+    make_engine: Callable[[MemoryCluster], Engine] = MemoryEngine,
+    deadline_seconds: float = 60.0,
 ) -> EngineHarness:
     cluster = MemoryCluster()
 
@@ -91,7 +93,7 @@ def harness(
         lambda _state: make_engine(cluster),
         MemoryPrograms(cluster),
         remove_servers=remove_servers,
-        deadline_seconds=0.5,
+        deadline_seconds=deadline_seconds,
     )
 
 
@@ -119,7 +121,7 @@ def test_a_broken_promise_is_found(
 ) -> None:
     check(harness(tmp_path))
     with pytest.raises(AssertionError, match=told):
-        check(harness(tmp_path, make_engine))
+        check(harness(tmp_path, make_engine, deadline_seconds=1.0))
 
 
 def test_what_a_harness_can_not_make_happen_is_said(tmp_path: Path) -> None:

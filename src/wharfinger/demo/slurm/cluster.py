@@ -41,8 +41,8 @@ _PACKAGES = {
 }
 _ACCOUNTING_PACKAGES = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server"}
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_UP_SECONDS = 30.0
-_COMMAND_SECONDS = 30.0
+_UP_SECONDS = 90.0
+_COMMAND_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 
 

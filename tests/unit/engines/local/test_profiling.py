@@ -74,10 +74,13 @@ def test_layers_lie_with_the_workload_on_another_storage(tmp_path: Path):
 
 
 def test_the_cap_is_a_tenth_of_the_room_at_most(tmp_path: Path):
-    status = os.statvfs(tmp_path)
-    room = status.f_bavail * status.f_frsize
+    def room() -> int:
+        status = os.statvfs(tmp_path)
+        return status.f_bavail * status.f_frsize
+
     assert cap(tmp_path, 1000) == 1000
-    assert cap(tmp_path, 1 << 62) <= room // 9
+    before, found = room(), cap(tmp_path, 1 << 62)
+    assert found <= max(before, room()) // 9  # Others write and remove files, too.
 
 
 def make_job(tmp_path: Path) -> ProfilingJob:

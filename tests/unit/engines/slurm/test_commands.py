@@ -33,7 +33,7 @@ def put(directory: Path, name: str, body: str) -> None:
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
 
-def client(directory: Path, timeout_seconds: float = 10.0) -> CommandClient:
+def client(directory: Path, timeout_seconds: float = 60.0) -> CommandClient:
     return CommandClient({"PATH": f"{directory}:/usr/bin:/bin", "OUT": str(directory)},
                          timeout_seconds)  # fmt: skip
 

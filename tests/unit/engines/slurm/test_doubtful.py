@@ -84,7 +84,12 @@ def _accept_held_back(trial: EngineTrial, slurm: FakeSlurm, run: object = None) 
     trial.start("k", run)  # type: ignore[arg-type]
     trial.wait_for(ev.StartAccepted, "k")
     number = _only_job(slurm, "k")
-    trial.wait_until(lambda: not _job(slurm, number).held, "its release")
+
+    def is_released() -> bool:
+        # Where it may not wait for long, it may already be taken back.
+        return not _job(slurm, number).held or bool({"hold", "cancel"} & set(slurm.calls))
+
+    trial.wait_until(is_released, "its release")
     return number
 
 
@@ -192,7 +197,8 @@ def test_one_that_accounting_says_was_cancelled_before_it_began_is_no_run(
 
 def test_that_it_has_begun_is_noted(unshared: EngineTrial, slurm: FakeSlurm) -> None:
     unshared.run_lasting("k")
-    unshared.take_in(0.5)
+    notes = unshared.engine._notes  # type: ignore[attr-defined]
+    unshared.wait_until(lambda: notes.get("k").reports, "the note")
     unshared.forget_reports()
     unshared.engine.close()
     slurm.forget(_only_job(slurm, "k"))
@@ -215,7 +221,7 @@ def test_a_time_limit_that_is_seen_late_is_still_one(trial: EngineTrial, slurm: 
 
 
 def _wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -338,7 +344,7 @@ def test_usage_that_is_not_told_is_asked_for_less_often(
     asked: list[float] = []
 
     def refuse(job_ids: Sequence[int]) -> dict[int, tuple[float, int]]:
-        asked.append(time.monotonic())
+        asked.append(trial.engine._jobs._used_at)  # type: ignore[attr-defined]
         raise EngineFault("sstat: no answer", retryable=True)
 
     slurm.usage = refuse  # type: ignore[method-assign]
@@ -358,10 +364,10 @@ def test_one_cancelled_while_it_waits_has_failed_and_slurm_is_not_asked_all_the_
     unshared: EngineTrial, slurm: FakeSlurm
 ) -> None:
     number = _accept_held_back(unshared, slurm)
-    calls = len(slurm.calls)
+    calls, began = len(slurm.calls), time.monotonic()
     slurm.end(number, "CANCELLED")
     assert "cancelled at Slurm" in unshared.expect_refused("k", retryable=False).reason
-    assert len(slurm.calls) - calls < 60
+    assert len(slurm.calls) - calls < 30 * (time.monotonic() - began + 1)
     unshared.expect_one_end("k")
 
 
@@ -370,14 +376,14 @@ def test_one_that_begins_while_it_is_withdrawn_has_begun(
     slurm: FakeSlurm, tmp_path: Path, stopped: bool
 ) -> None:
     with _trial(slurm, tmp_path, replace(SETTINGS, pending_seconds=0.5)) as trial:
-        number = _accept_held_back(trial, slurm)
 
         def begin(name: str) -> None:
-            if name in {"hold", "cancel"} and _job(slurm, number).state == "PENDING":
-                slurm.let_begin(number)
+            if name in {"hold", "cancel"} and slurm.own()["k"][0].state == "PENDING":
+                slurm.let_begin(_only_job(slurm, "k"))
                 _wait(lambda: trial.programs.starts("k") == 1)
 
         slurm.before = begin
+        _accept_held_back(trial, slurm)
         if stopped:
             trial.perform(act.StopWorkload("k", 0.0))
             assert isinstance(trial.wait_for_end("k"), ev.WorkloadFinished)

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -61,7 +61,7 @@ def _trial(slurm: FakeSlurm, directory: Path, *, shared: bool = True) -> Iterato
         directory,
         lambda state: SlurmEngine(slurm, notes, settings, state),
         ShellPrograms(directory),
-        deadline_seconds=20.0,
+        deadline_seconds=60.0,
     )
     with harness.trial() as trial:
         yield trial
@@ -90,22 +90,29 @@ def _samples(trial: EngineTrial, key: str = "k") -> list[Sample]:
     return [sample for report in reports for sample in report.samples if sample.key == key]
 
 
-def _await_reading(trial: EngineTrial, quantity: Quantity, key: str = "k") -> float:
-    def newest() -> list[float]:
+def _await_reading(
+    trial: EngineTrial,
+    quantity: Quantity,
+    key: str = "k",
+    fits: Callable[[float], bool] = lambda value: True,
+) -> float:
+    """The first that fits: one that is taken while the machine is busy may be off."""
+
+    def fitting() -> list[float]:
         return [
             sample.readings[quantity].value
             for sample in _samples(trial, key)
-            if quantity in sample.readings
+            if quantity in sample.readings and fits(sample.readings[quantity].value)
         ]
 
-    trial.wait_until(newest, f"a reading of {quantity}")
-    return newest()[-1]
+    trial.wait_until(fitting, f"a reading of {quantity}")
+    return fitting()[0]
 
 
 def test_progress_lines_and_slurms_cpu_time_are_read(trial: EngineTrial):
     _measured(trial, COUNTING, LINES)
-    assert 1 < _await_reading(trial, Quantity.RATE) < 20
-    assert 0.15 < _await_reading(trial, Quantity.CPU) < 0.35
+    _await_reading(trial, Quantity.RATE, fits=lambda rate: 1 < rate < 20)
+    _await_reading(trial, Quantity.CPU, fits=lambda cpus: 0.15 < cpus < 0.35)
 
 
 def test_a_load_generator_runs_here_until_its_service_ends(trial: EngineTrial):
@@ -137,25 +144,25 @@ def _load_has_ended(trial: EngineTrial) -> bool:
 
 def test_a_load_generator_leaves_no_cgroup(slurm: FakeSlurm, tmp_path: Path):
     """Neither where its service ended under the manager that began it, nor under another."""
-    before = _groups()
     with _trial(slurm, tmp_path) as trial:
+        identity = trial.engine._notes.identity("")  # type: ignore[attr-defined]
         measure = Measure(load_command=(sys.executable, "-c", LOAD), load_regex=r"ops (\d+)")
         _measured(trial, "sleep 600", measure)
         _measured(trial, "sleep 600", measure, "l")
         _await_reading(trial, Quantity.RATE, "l")
-        assert not find_hierarchies() or _groups() - before
+        assert _groups(identity) or not any(os.access(h.own, os.W_OK) for h in find_hierarchies())
         trial.perform(act.StopWorkload("k", 0.0))
         trial.wait_for_end("k")
         trial.reopen()
         trial.perform(act.StopWorkload("l", 0.0))
         trial.wait_for_end("l")
-    assert not _groups() - before
+    assert not _groups(identity)
 
 
-def _groups() -> set[Path]:
-    """The cgroups of load generators, and those around them."""
-    parents = [hierarchy.own for hierarchy in find_hierarchies()]
-    return {path for own in parents for path in own.glob("wharfinger-*/manager/**")}
+def _groups(identity: str) -> list[Path]:
+    """The cgroups around an engine's load generators; others' come and go beside us."""
+    places = (h.own / f"wharfinger-{identity}" / "manager" for h in find_hierarchies())
+    return [place for place in places if place.exists()]
 
 
 def test_a_load_waits_until_its_service_is_ready(trial: EngineTrial, tmp_path: Path):
@@ -172,7 +179,9 @@ def test_a_load_waits_until_its_service_is_ready(trial: EngineTrial, tmp_path: P
 def test_what_is_suspended_is_not_taken_for_dead(trial: EngineTrial, tmp_path: Path):
     alive = tmp_path / "alive"
     alive.touch()
-    probe = Probe(command=("test", "-e", str(alive)), every_seconds=0.1, failures=2)
+    probe = Probe(
+        command=("test", "-e", str(alive)), every_seconds=0.1, timeout_seconds=30.0, failures=2
+    )
     _measured(trial, "sleep 600", LINES, alive=probe)
     trial.perform(act.SuspendWorkload("k"))
     trial.take_in(0.3)
@@ -194,7 +203,7 @@ def test_a_suspension_is_renewed_while_the_engine_is_there(
 
     def stands_still() -> bool:
         before = note.stat().st_size
-        until = time.monotonic() + 2.0
+        until = time.monotonic() + 3.0
         while (left := until - time.monotonic()) > 0:
             trial.take_in(left)
         return note.stat().st_size == before
@@ -202,8 +211,8 @@ def test_a_suspension_is_renewed_while_the_engine_is_there(
     _measured(trial, f"while :; do echo >> {note}; sleep 0.02; done", LINES)
     trial.wait_until(note.exists, "it runs")
     trial.perform(act.SuspendWorkload("k"))
+    # For three leases in a row; on a machine that stalls, one may end before it is renewed.
     trial.wait_until(stands_still, "it is suspended")
-    assert stands_still()
     still = note.stat().st_size
     trial.perform(act.ResumeWorkload("k"))
     trial.wait_until(lambda: note.stat().st_size > still, "it goes on")
@@ -249,9 +258,11 @@ def test_an_engine_that_is_closed_leaves_no_descriptor(slurm: FakeSlurm, tmp_pat
         measure = Measure(load_command=(sys.executable, "-c", LOAD), load_regex=r"ops (\d+)")
         asked = _measured(trial, "sleep 600", measure)
         _await_reading(trial, Quantity.RATE)
-        before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - not a directory of files
+        opened = lambda: len(os.listdir("/proc/self/fd"))  # noqa: E731, PTH208 - no files there
+        before = opened()
         for _ in range(3):
             trial.reopen()
             trial.perform(asked)
             _await_reading(trial, Quantity.RATE)
-        assert len(os.listdir("/proc/self/fd")) <= before + 1  # noqa: PTH208 - as above
+        # What listing and a look at Slurm open is closed again.
+        trial.wait_until(lambda: opened() <= before + 1, "closed descriptors")

@@ -305,8 +305,9 @@ def test_an_engine_that_dies_over_a_task_offers_it_as_its_user_left_it(
     trial.perform(_start(offer, "k", "n2", 1))
     trial.wait_until(lambda: slurm.calls.count("update"), "its placement")
     trial.take_in(0.2)
+    trial.engine.close()
     slurm.before = lambda name: None
-    trial.reopen()
+    trial.open()
     assert _offer(trial, f"{array}_4") == offer
     trial.perform(_start(offer, "k", "n1", 2))
     trial.expect_status("k", 3)
