@@ -242,9 +242,9 @@ def _kinds(_given: dict[str, str]) -> Iterable[str]:
 
 
 def _phases(_given: dict[str, str]) -> list[str]:
-    from wharfinger.core.lifecycle import Phase  # noqa: PLC0415 - only where it is needed
+    from wharfinger.cli.selecting import phases  # noqa: PLC0415 - only where it is needed
 
-    return ["ended", "live", *(phase.value for phase in Phase)]
+    return phases()
 
 
 def _adapts(_given: dict[str, str]) -> list[str]:

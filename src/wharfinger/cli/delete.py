@@ -7,6 +7,7 @@ from wharfinger.cli.choosing import chosen
 from wharfinger.cli.main import FAILED, NOT_AS_EXPECTED, OK, complain
 from wharfinger.cli.options import add_common, add_option, add_wait, connect
 from wharfinger.cli.output import Record, show
+from wharfinger.cli.selecting import phase
 from wharfinger.cli.waiting import wait_for
 from wharfinger.errors import InvalidInput, NotFound
 
@@ -20,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "-l --selector KEY=VALUE ...", "all with this label; repeatable")
     add_option(parser, "--all", "all, or all in the given phases")
     words = "with --all: only those in this phase, or ended, or live; repeatable"
-    add_option(parser, "--phase PHASE ...", words)
+    add_option(parser, "--phase PHASE ...", words, read=phase)
     add_wait(parser, "wait until those that ran have ended, and are deleted")
     add_common(parser)
 

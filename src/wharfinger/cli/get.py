@@ -22,7 +22,7 @@ from wharfinger.cli.output import (
     to_yaml,
 )
 from wharfinger.cli.readers import whole
-from wharfinger.cli.selecting import in_order, selected, selector
+from wharfinger.cli.selecting import in_order, phase, selected, selector
 from wharfinger.cli.tables import columns, state_of
 from wharfinger.errors import InvalidInput, NotFound
 
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = partial(add_option, parser)
     words = "workloads with these labels, e.g. a=b,c!=d,e,!f: all of these hold; repeatable"
     add("-l --selector SELECTOR ...", words, read=selector)
-    add("--phase PHASE ...", "workloads in this phase, or ended, or live; repeatable")
+    add("--phase PHASE ...", "workloads in this phase, or ended, or live; repeatable", read=phase)
     words = "by this field of the JSON output, e.g. submitted_at; --sort-by=-cpus: downwards"
     add("--sort-by FIELD", words)
     add("-w --watch", "print a line for each change from now on")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wharfinger.ibench.sources import Source, SourceSetting
 
 DEFAULT_RUN_SECONDS = 10.0
+MAX_PORT = 65_535
 
 _OF_SOURCES = ("--footprint", "--stride", "--quota", "--peer")
 _OF_VALIDATE = ("--quick", "--report")
@@ -102,6 +103,10 @@ def _be_peer(arguments: argparse.Namespace) -> int:
         raise InvalidInput(f"SOURCE: {arguments.sources[0]!r}; ibench peer takes none")
     argv = [str(ibench_path()), "peer"]
     if arguments.listen is not None:
+        _, colon, port = arguments.listen.rpartition(":")
+        if not colon or not port.isdigit() or int(port) > MAX_PORT:
+            mend = f"give [HOST]:PORT, PORT from 0 to {MAX_PORT}, such as :7000"
+            raise InvalidInput(f"--listen: {arguments.listen!r}; {mend}")
         argv += ["--listen", arguments.listen]
     if arguments.seconds is not None:
         argv += ["--seconds", repr(arguments.seconds)]
@@ -189,9 +194,11 @@ _LIST_COLUMNS = [
 
 def _run(arguments: argparse.Namespace) -> int:
     from wharfinger.ibench.driver import start  # noqa: PLC0415
+    from wharfinger.ibench.sources import source_named  # noqa: PLC0415
 
     if len(arguments.sources) != 1:
         raise InvalidInput(f"{len(arguments.sources)} sources are named; run takes one")
+    source_named(arguments.sources[0])
     shapes = [option for option in _SHAPES if getattr(arguments, option[2:]) is not None]
     if not shapes:
         raise InvalidInput("--intensity: not given; say how much pressure, from 0 to 100")

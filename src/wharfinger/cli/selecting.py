@@ -13,6 +13,21 @@ Selector = Callable[[Record], bool]
 _TERM = re.compile(r"(!?)([^=!,\s]+)\s*(?:(==|=|!=)\s*([^=!,]*?))?")
 
 
+def phases() -> list[str]:
+    """What ``--phase`` takes."""
+    from wharfinger.core.lifecycle import Phase  # noqa: PLC0415 - only where it is needed
+
+    return ["ended", "live", *(phase.value for phase in Phase)]
+
+
+def phase(text: str) -> str:
+    """A reader of a phase for argparse."""
+    if text not in (known := phases()):
+        message = f"{text!r} is no phase; give one of {', '.join(known)}"
+        raise argparse.ArgumentTypeError(message)
+    return text
+
+
 def selector(text: str) -> Selector:
     """A reader of ``a=b,c!=d,e,!f`` for argparse: all of these must hold.
 

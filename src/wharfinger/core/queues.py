@@ -6,6 +6,7 @@ workloads; the pipeline tries the open ones when there may be room.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ QueueEntry = tuple[int, float, int, str]
 """(-priority, rank, uid, name): the order of service."""
 SAME_SECONDS = 1e-3
 """Times that differ by less are the same: each is a sum of others."""
+SET_BACK_SECONDS = 1.0
+"""A clock that goes back by more was set, and what waits for a time is tried."""
 _EMPTY: Ordered[QueueEntry] = Ordered()
 
 
@@ -126,6 +129,9 @@ class WaitingQueues:
         self._waits = Deadlines()
         self._waiting: dict[str, tuple[str, QueueEntry]] = {}
         self._held: set[str] = set()
+        self._lapses = Deadlines()
+        self._excluding: dict[str, tuple[str, QueueEntry]] = {}
+        self._latest = -inf
         self._deferred: dict[str, None] = {}
 
     @property
@@ -171,6 +177,8 @@ class WaitingQueues:
             lines.setdefault(record.queue, Ordered()).add(entry)
         if record.not_before is not None:
             self._delays.put(record.name, record.not_before)
+            if record.excluded:
+                self._excluding[record.name] = record.queue, entry
         if record.retry_at is not None:
             # A placement that named the time has said why; one that was preempted was told nothing.
             wait = self.wait if record.deferral is None else self.defer
@@ -193,8 +201,9 @@ class WaitingQueues:
             lines[record.queue].remove(entry)
         self._parked.pop(record.name, None)
         self.heads.leave(record.name)
-        self._delays.drop(record.name)
-        self._waits.drop(record.name)
+        for times in (self._delays, self._waits, self._lapses):
+            times.drop(record.name)
+        self._excluding.pop(record.name, None)
         self._waiting.pop(record.name, None)
         self._held.discard(record.name)
         self._deferred.pop(record.name, None)
@@ -275,24 +284,33 @@ class WaitingQueues:
 
     def wake_at(self, now: float, longest: float) -> float | None:
         """When the next delay or wait ends; ``None`` = there is none."""
-        if not self._delays.heap and not self._waits.heap:
-            return None
-        due = []
-        if (first := self._delays.first()) is not None:
-            due.append(first[0] if _is_backing_off(now, first[0], longest) else now)
+        due = [
+            first[0] if _is_ahead(now, first[0], longest) else now
+            for times, longest in ((self._delays, longest), (self._lapses, 2 * longest))
+            if (first := times.first()) is not None
+        ]
         if (first := self._waits.first()) is not None:
-            due.append(first[0])
+            due.append(now if self._is_set_back(now) else first[0])
         return min(due, default=None)
 
     def end_delays(self, now: float, longest: float) -> bool:
-        """End those delays and waits that are due; whether there were any."""
-        if not self._delays.heap and not self._waits.heap:
-            return False
+        """End those delays and waits that are due; whether there were any.
+
+        A server that failed to start a workload is tried again ``longest`` after its delay.
+        """
+        set_back, self._latest = self._is_set_back(now), now
         ended = False
-        while (first := self._delays.first()) and not _is_backing_off(now, first[0], longest):
-            self._delays.drop(first[1])
+        while (first := self._delays.first()) and not _is_ahead(now, first[0], longest):
+            at, name = first
+            self._delays.drop(name)
+            if name in self._excluding:
+                self._lapses.put(name, at + longest)
             ended = True
-        while (first := self._waits.first()) and first[0] <= now:
+        while (first := self._lapses.first()) and not _is_ahead(now, first[0], 2 * longest):
+            self._lapses.drop(first[1])
+            self._reopen(*self._excluding.pop(first[1]))
+            ended = True
+        while (first := self._waits.first()) and (set_back or first[0] <= now):
             self._waits.drop(first[1])
             self._held.discard(first[1])
             self._deferred.pop(first[1], None)
@@ -300,12 +318,15 @@ class WaitingQueues:
             ended = True
         return ended
 
+    def _is_set_back(self, now: float) -> bool:
+        return now < self._latest - SET_BACK_SECONDS
+
 
 def entry_of(record: WorkloadRecord) -> QueueEntry:
     """A workload's place in the order of service."""
     return -record.workload.priority, record.rank, record.uid, record.name
 
 
-def _is_backing_off(now: float, until: float, longest: float) -> bool:
-    """Whether a failed start still has to wait; more than ``longest`` means a clock set back."""
+def _is_ahead(now: float, until: float, longest: float) -> bool:
+    """Whether this time is still to come; more than ``longest`` ahead means a clock set back."""
     return 0 < until - now <= longest

@@ -9,6 +9,7 @@ from wharfinger.core.residency import may_take
 from wharfinger.core.run_times import run_seconds
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.policy import Policy
+from wharfinger.core.settings import settings_in
 from wharfinger.core.state import ManagerState, WorkloadRecord
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import ReasonCode
@@ -64,7 +65,7 @@ class ClusterResidents:
             allowed = self._cluster.residency.columns.allowed(record.workload.requires)
         return Request(
             sized(record.workload, memory),
-            self._excluded(record) if record.excluded else frozenset(),
+            self._excluded(record, now) if record.excluded else frozenset(),
             off_target,
             record.classification,
             max(0.0, now - record.submitted_at),
@@ -82,8 +83,11 @@ class ClusterResidents:
             may_preempt=may_preempt and not record.on_server,
         )
 
-    def _excluded(self, record: WorkloadRecord) -> frozenset[int]:
-        """Rows of servers that failed to start it, unless no other is large enough."""
+    def _excluded(self, record: WorkloadRecord, now: float) -> frozenset[int]:
+        """Rows of servers that failed to start it; none after a while, or if no other suffices."""
+        longest = settings_in(self.state).max_backoff_seconds
+        if record.not_before is not None and now >= record.not_before + longest:
+            return frozenset()
         servers = self.state.servers
         memory = need_of(record.workload, self.state.memory_needs)
         need = Request(sized(record.workload, memory)).reserved(self.state.capabilities)

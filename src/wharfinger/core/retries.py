@@ -20,7 +20,8 @@ def replace_later(cluster: "ClusterState", record: WorkloadRecord, time: float) 
 
 
 def want_due(cluster: "ClusterState", now: float) -> None:
-    """Let what failed and is due by now be asked for."""
-    while (first := cluster.retries.first()) is not None and first[0] <= now:
+    """Let what failed and is due by now be asked for; so where the clock was set back."""
+    longest = settings_in(cluster.state).max_backoff_seconds
+    while (first := cluster.retries.first()) and not 0 < first[0] - now <= longest:
         cluster.retries.drop(first[1])
         cluster.resize_wanted[first[1]] = cluster.touched[first[1]] = None

@@ -77,7 +77,10 @@ def test_a_token_may_be_given_before_the_command_as_its_server_may():
 def test_options_may_stand_between_names():
     parse = build_parser(COMMANDS).parse_args
     assert parse(["get", "events", "--follow", "a"]).names == ["a"]
-    assert parse(["get", "-o", "json", "workloads", "a", "--phase", "x", "b"]).names == ["a", "b"]
+    assert parse(["get", "-o", "json", "workloads", "a", "--phase", "ended", "b"]).names == [
+        "a",
+        "b",
+    ]
     assert parse(["delete", "--wait", "a", "b"]).names == ["a", "b"]
     assert parse(["logs", "--tail", "3", "a", "-f"]).name == "a"
 
@@ -90,6 +93,12 @@ def test_options_may_stand_between_names():
         (["get"], "get: the following arguments are required: KIND"),
         (["get", "ships"], "'ships' is not a kind; there are workloads, servers"),
         (["get", "workloads", "-o", "xml"], "'xml' is not a format; there are table, wide"),
+        (
+            ["get", "workloads", "--phase", "x"],
+            "'x' is no phase; give one of ended, live, ",
+        ),
+        (["ibench", "run", "nosuch"], "nosuch"),
+        (["ibench", "peer", "--listen", "x"], "--listen: 'x'; give [HOST]:PORT"),
         (["get", "servers", "--phase", "ended"], "--phase is for workloads, not for servers"),
         (["get", "workloads", "--limit", "3"], "--limit is for events, not for workloads"),
         (["get", "servers", "--all"], "--all is for events, not for servers"),

@@ -83,3 +83,12 @@ def test_one_that_was_preempted_waits_whatever_happens() -> None:
     assert queues.end_delays(50.0, 60.0)
     assert list(queues.open("fifo")) == [entry_of(record)]
     assert not queues.is_delayed(record)
+
+
+def test_a_clock_that_is_set_back_ends_every_wait() -> None:
+    queues, record = _deferred(1e6)
+    assert not queues.end_delays(1e6 - 1, 60.0)
+    assert queues.wake_at(0.0, 60.0) == 0.0
+    assert queues.end_delays(0.0, 60.0)
+    assert list(queues.open("fifo")) == [entry_of(record)]
+    assert queues.wake_at(0.0, 60.0) is None

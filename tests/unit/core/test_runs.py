@@ -711,10 +711,27 @@ def test_who_asks_for_a_restart_is_tried_where_it_failed_to_start(cluster: Clust
     running(cluster, "large")
     _submit(cluster, workload("w"))
     cluster.tell(ev.StartFailed(cluster.key("w"), "the disk was full", retryable=True))
-    cluster.now += 3600
+    cluster.now += 30
     cluster.tell(ev.TimePassed())
     assert cluster.record("w").deferral is ReasonCode.SERVERS_EXCLUDED
     cluster.tell(ev.RestartRequested("w"))
+    assert cluster.record("w").phase is Phase.PLACED
+    _replays(cluster)
+
+
+def test_a_server_that_failed_to_start_it_is_tried_again_after_a_minute(cluster: Cluster) -> None:
+    cluster.tell(ev.ServerReported(server("t")))
+    _submit(cluster, workload("large", 2000))
+    running(cluster, "large")
+    _submit(cluster, workload("w"))
+    cluster.tell(ev.StartFailed(cluster.key("w"), "the disk was full", retryable=True))
+    cluster.now += 30
+    cluster.tell(ev.TimePassed())
+    assert cluster.record("w").deferral is ReasonCode.SERVERS_EXCLUDED
+    due = cluster.manager.wake_at(cluster.now)
+    assert due == 61.0
+    cluster.now = due
+    cluster.tell(ev.TimePassed())
     assert cluster.record("w").phase is Phase.PLACED
     _replays(cluster)
 
