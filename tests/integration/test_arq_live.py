@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -25,8 +26,10 @@ while True:
 """
 
 
-LATE_SECONDS = 1.5
+LATE_SECONDS = 10.0
 """So much later than it wants to a busy machine may wake a manager."""
+CALLS = 12
+"""The slack lasts for so many calls of the manager: for twice those that are made meanwhile."""
 moment = datetime.fromisoformat
 
 
@@ -64,15 +67,18 @@ def queues(manager: LiveManager) -> dict[str, dict[str, Any]]:
 def test_a_queued_program_is_diverted_before_its_slack_is_gone(manager: LiveManager) -> None:
     manager.submit(counting("first"))
     manager.wait_for(lambda found: found["first"]["phase"] == "running")
+    began = time.monotonic()
+    queues(manager)
+    slack = min(59, max(8, round(CALLS * (time.monotonic() - began))))
     # It is not profiled, so that it waits for room and for nothing else.
-    manager.submit(counting("second", waiting={"within": "8s"}))
+    manager.submit(counting("second", waiting={"within": f"{slack}s"}))
     manager.wait_for(lambda found: found["second"]["phase"] == "queued")
     waiting = {name: queue for name, queue in queues(manager).items() if queue["length"]}
     (name,) = waiting
     assert name.startswith("class-")
     assert waiting[name]["servers"] is not None
     told = manager.run("explain", "second", "-o", "wide")
-    assert "its manifest lets it wait for 8s" in told
+    assert f"its manifest lets it wait for {slack}s" in told
     assert "any server" in told
     assert "its queue is decided again at" in manager.run("explain", "second")
     # The next manager diverts it in time, too.
@@ -82,11 +88,11 @@ def test_a_queued_program_is_diverted_before_its_slack_is_gone(manager: LiveMana
     def may_take_any(found: dict[str, dict[str, Any]]) -> bool:
         return bool(queues(manager)["any"]["length"]) and found["second"]["phase"] == "queued"
 
-    found = manager.wait_for(may_take_any, 30)
+    found = manager.wait_for(may_take_any)
     logged = json.loads(manager.run("get", "events", "--kind", "WorkloadDiverted", "-o", "json"))
     (diverted,) = [event for event in logged if event["data"]["queue"] == "any"]
     waited = moment(diverted["logged_at"]) - moment(found["second"]["submitted_at"])
-    assert waited.total_seconds() == pytest.approx(8, abs=LATE_SECONDS)
+    assert slack - 0.5 < waited.total_seconds() < slack + LATE_SECONDS
     assert "it may take any server now" in manager.run("explain", "second", "-o", "wide")
     manager.run("stop", "first")
     manager.wait_for(lambda found: found["second"]["phase"] == "running")

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.live import processes_with
+from tests.support.live import expect_no_processes_with
 from wharfinger.files.contention_sets import read_measurements
 
 EXAMPLE = Path(__file__).parents[2] / "examples/contention.yaml"
-PATIENCE_SECONDS = 90.0
+PATIENCE_SECONDS = 240.0
+ATTEMPTS = 8
+"""On a machine that does other things as well, a second may be a bad one."""
 FAILING = """
 ---
 apiVersion: wharfinger.dev/v1alpha1
@@ -68,10 +70,7 @@ def test_one_that_is_killed_leaves_nothing_and_goes_on_where_it_was(tmp_path: Pa
         one.send_signal(signal.SIGKILL)
     before = rows_of(out)
     assert [row["batch"] for row in before[:2]] == ["bubble:64Ki", "busy"]
-    until = time.monotonic() + 10
-    while processes_with(str(tmp_path)) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert processes_with(str(tmp_path)) == []
+    expect_no_processes_with(str(tmp_path))
     done = collect(plan, out, "--bubbles", "64Ki", "--sets", "4", "-o", "json")
     assert done.returncode == 0, done.stderr
     (service,) = json.loads(done.stdout)["services"]
@@ -89,7 +88,7 @@ def test_one_that_is_killed_leaves_nothing_and_goes_on_where_it_was(tmp_path: Pa
 
 @pytest.mark.slow
 def test_a_busy_neighbor_on_the_same_cpu_takes_more_than_one_that_sleeps(tmp_path: Path) -> None:
-    for attempt in range(3):
+    for attempt in range(ATTEMPTS):
         out = tmp_path / f"{attempt}.csv"
         done = collect(plan_in(tmp_path, FAILING), out, "--degree", "1")
         assert done.returncode == 1

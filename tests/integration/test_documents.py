@@ -83,11 +83,11 @@ def reader(page: Path, tmp_path: Path) -> Iterator[Shell]:
 
 
 def run_shown(shell: Shell, shown: Shown) -> None:
-    status, printed = shell.run(as_typed(shown.command), timeout_seconds=600)
+    status, printed = shell.run(as_typed(shown.command), timeout_seconds=1800)
     expected = 130 if as_typed(shown.command) != shown.command else 0
     assert status == expected, f"line {shown.line}: {shown.command}\n{printed}"
     if shown.command.startswith("wharfinger up"):
-        status, printed = shell.run(UNTIL_IT_ANSWERS, 60)
+        status, printed = shell.run(UNTIL_IT_ANSWERS, 180)
         assert status == 0, printed
 
 

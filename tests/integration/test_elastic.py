@@ -24,7 +24,7 @@ def unstated(name: str, *command: str) -> dict[str, Any]:
 def manager(tmp_path: Path) -> Iterator[LiveManager]:
     if not discover(f"test-{os.getpid()}").has_memory:
         pytest.skip("no control group of memory here")
-    manager = LiveManager(tmp_path / "state", "--servers", "one=0")
+    manager = LiveManager(tmp_path / "state", "--servers", f"one={min(os.sched_getaffinity(0))}")
     manager.start()
     yield manager
     manager.clear()
@@ -38,7 +38,7 @@ def test_memory_grows_when_it_fills_up_and_small_work_need_not_wait(manager: Liv
     hello = unstated("hello", "/bin/echo", "hello")
     hello["spec"]["run"]["timeLimit"] = "1m"
     manager.submit(busy, hungry, large, hello)
-    found = manager.wait_for(lambda found: found["hello"]["phase"] == "completed", 30)
+    found = manager.wait_for(lambda found: found["hello"]["phase"] == "completed")
     assert found["large"]["phase"] == "queued"
     assert "ahead of large" in manager.run("explain", "hello")
     assert "expected to start on one" in manager.run("explain", "large")
@@ -71,7 +71,7 @@ def test_one_that_ran_out_of_memory_comes_back_with_more(
         made = unstated(name, sys.executable, "-c", program)
         made["spec"]["profile"] = {"mode": "none"}
         manager.submit(made)
-        found = manager.wait_for(lambda found, of=name: found[of]["phase"] == "completed", 60)
+        found = manager.wait_for(lambda found, of=name: found[of]["phase"] == "completed")
     # From some 80Mi on it would have to be seen filling up twice within a moment. A kill doubles
     # what it is given, and it may be seen filling that up, too.
     assert found["hog"]["starts"] > 1

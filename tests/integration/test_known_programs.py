@@ -16,7 +16,7 @@ from wharfinger.catalog.listing import PROGRAMS, Program, prepare
 
 ORDINARY = {"gzip", "sort-external", "sqlite-insert", "python-json", "python-web-application"}
 STEPS = 3
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 240.0
 REPORTS = 2
 
 

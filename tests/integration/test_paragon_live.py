@@ -5,6 +5,7 @@ this machine does.
 """
 
 import json
+import math
 import os
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.disk import MEBIBYTE, SlowDisk, slow_disk
-from tests.support.live import LiveManager, manifest, processes_with
+from tests.support.live import LiveManager, expect_no_processes_with, manifest
 
 pytestmark = [pytest.mark.alone, pytest.mark.slow, pytest.mark.root]
 
@@ -46,7 +47,7 @@ while True:
 def disk(tmp_path: Path) -> Iterator[SlowDisk]:
     with slow_disk(tmp_path, 16 * MEBIBYTE, 256 * MEBIBYTE) as made:
         yield made
-    assert processes_with(str(tmp_path)) == []
+    expect_no_processes_with(str(tmp_path))
 
 
 def batch(
@@ -70,16 +71,18 @@ def placed(manager: LiveManager, workload: dict[str, Any]) -> str:
     """Submit it, and wait until it runs; its server."""
     manager.submit(workload)
     name = workload["metadata"]["name"]
-    found = manager.wait_for(lambda found: found[name]["phase"] == "running", 60)
+    found = manager.wait_for(lambda found: found[name]["phase"] == "running")
     (server,) = found[name]["servers"]
     return str(server)
 
 
 def score(manager: LiveManager, name: str, kind: str) -> float:
-    """How much interference on the disk it tolerates, or causes, as was measured."""
+    """How much interference on the disk it tolerates, or causes; NaN where none was measured."""
     found = json.loads(manager.run("describe", "workload", name, "-o", "json"))
     known = {each["name"]: each for each in found["classification"]["interference"]}
-    assert known["storage-bandwidth"][f"{kind}_measured"], found["classification"]["silent"]
+    if not known["storage-bandwidth"][f"{kind}_measured"]:
+        print(f"{name}: {kind} was not measured: {found['classification']['silent']}")
+        return math.nan
     value: float = known["storage-bandwidth"][kind]
     return value
 
@@ -100,7 +103,7 @@ def test_what_wants_the_same_disk_is_kept_apart_and_what_does_not_is_packed(
     measured = []
     for tolerated, caused, others_cause in attempts:
         measured.append((tolerated, caused, others_cause))
-        if max(tolerated, others_cause) < caused:
+        if tolerated < caused > others_cause:
             return
     pytest.fail(f"tolerated, caused by the noisy one and by the other: {measured}")
 
@@ -125,7 +128,7 @@ def share_a_disk(disk: SlowDisk, servers: str, state: Path) -> tuple[float, floa
         noisy = placed(manager, batch("noisy", disk.folder, SYNCING, *large, cpu="75m", seconds=4))
         tolerated = score(manager, "sensitive", "tolerated")
         caused, others_cause = (score(manager, name, "caused") for name in ("noisy", "large"))
-        if max(tolerated, others_cause) < caused:
+        if tolerated < caused > others_cause:
             # By room alone it would have gone beside the sensitive one.
             assert noisy == full, manager.run("explain", "noisy")
     finally:

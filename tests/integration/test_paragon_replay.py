@@ -94,10 +94,9 @@ def test_a_live_log_is_decided_again_as_it_was(
         manifest("short", *command, expectedDuration="5s", **spec),
         manifest("unknown", *command, profile={"mode": "none"}, **spec),
     )
-    ended = manager.wait_for_all(120)
+    ended = manager.wait_for_all(240)
     assert {each["phase"] for each in ended.values()} == {"completed"}, ended
-    events = manager.run("get", "events")
-    assert "WorkloadClassified" in events
+    assert "WorkloadClassified" in manager.run("get", "events", "--kind", "WorkloadClassified")
     manager.stop()
     again = replay(manager.state)
     assert again["difference"] is None

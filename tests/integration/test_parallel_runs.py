@@ -59,7 +59,7 @@ def start(script: Path, work: str, scenario: str) -> "subprocess.Popen[str]":
 
 def outcome(script: Path, work: str) -> tuple[int, str, str]:
     process = start(script, work, "scenario.yaml")
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=180)
     return process.returncode, out, err
 
 
@@ -93,12 +93,12 @@ def test_whoever_is_interrupted_leaves_nothing(script: Path, tmp_path: Path, num
     folder = tmp_path / "runs"
     folder.mkdir()
     process = start(script, "never_ends", str(folder))
-    wait_until(lambda: len(list(folder.iterdir())) == 2, 30, "two runs have begun")
+    wait_until(lambda: len(list(folder.iterdir())) == 2, 120, "two runs have begun")
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # As a terminal does: all of them get it.
     else:
         process.kill()
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=120)
     # That ends only when the last of them has closed its output. Of a killed one's semaphores
     # Python's resource tracker says that it cleans them up.
     assert "Traceback" not in err

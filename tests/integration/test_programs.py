@@ -36,7 +36,7 @@ def service(name: str, *options: str) -> Iterator[int]:
         yield int(process.stdout.readline().rpartition(":")[2])
     finally:
         process.terminate()
-        _, errors = process.communicate(timeout=10)
+        _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
 
 
@@ -65,7 +65,7 @@ def test_a_batch_program_says_how_far_it_is(command: tuple[str, ...], tmp_path: 
         pytest.skip(f"this machine has no {command[2]}")
     env = {"TMPDIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
     process = program(*command, "--total", "3", env=env)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=240)
     assert (output.split(), errors) == (["done=1", "done=2", "done=3"], "")
     assert list(tmp_path.iterdir()) == []
 
@@ -76,14 +76,14 @@ def test_a_program_that_is_stopped_leaves_no_files(name: str, tmp_path: Path) ->
     assert process.stdout is not None
     assert process.stdout.readline() == "done=1\n"
     process.terminate()
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
     assert list(tmp_path.iterdir()) == []
 
 
 def test_documents_come_as_they_are_asked_for() -> None:
     with service("http_service", "--rows", "5") as port:
-        client = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         client.request("GET", "/document/7")
         answer = client.getresponse()
         assert answer.read() == render(7, 5)
@@ -104,7 +104,7 @@ def test_documents_come_as_they_are_asked_for() -> None:
 def test_keys_are_kept_for_any_client_of_the_protocol() -> None:
     with (
         service("keyvalue_service", "--fill", "2", "--value-bytes", "2000") as port,
-        socket.create_connection(("127.0.0.1", port), 10) as client,
+        socket.create_connection(("127.0.0.1", port), 60) as client,
     ):
         client.sendall(b"SET a b\r\n*2\r\n$3\r\nGET\r\n$1\r\na\r\nDBSIZE\r\nQUIT\r\n")
         answer = b""
@@ -115,20 +115,31 @@ def test_keys_are_kept_for_any_client_of_the_protocol() -> None:
 
 def reports(*options: str) -> list[tuple[float, float]]:
     process = program("load", "--seconds", "2", "--window", "1", *options)
-    output, errors = process.communicate(timeout=30)
+    output, errors = process.communicate(timeout=120)
     assert (process.returncode, errors) == (0, "")
     found = [LINE.search(line) for line in output.splitlines()]
     return [(float(match[1]), float(match[2])) for match in found if match]
 
 
+ATTEMPTS = 6
+"""A machine that stands still for half a second now and then leaves out a report, or its rate."""
+
+
 @pytest.mark.alone
 def test_an_open_loop_holds_its_rate_and_a_closed_one_finds_the_limit() -> None:
+    seen = []
     with service("http_service", "--rows", "50") as port:
-        opened = reports("--port", str(port), "--rate", "50")
-        closed = reports("--port", str(port))
-    assert len(opened) == len(closed) == 2
-    assert opened[-1][0] == pytest.approx(50, rel=0.2)
-    assert closed[-1][0] > 2 * opened[-1][0]
+        for _ in range(ATTEMPTS):
+            opened = reports("--port", str(port), "--rate", "50")
+            closed = reports("--port", str(port))
+            seen.append((opened, closed))
+            if (
+                len(opened) == len(closed) == 2
+                and opened[-1][0] == pytest.approx(50, rel=0.2)
+                and closed[-1][0] > 2 * opened[-1][0]
+            ):
+                return
+    pytest.fail(f"open and closed loops: {seen}")
 
 
 @pytest.mark.alone
@@ -143,9 +154,9 @@ def test_a_service_that_stalls_is_charged_for_all_that_came_meanwhile() -> None:
     load.stdout.readline()
     load.stdout.readline()
     process.send_signal(signal.SIGCONT)
-    output, _ = load.communicate(timeout=30)
+    output, _ = load.communicate(timeout=120)
     process.terminate()
-    process.communicate(timeout=10)
+    process.communicate(timeout=60)
     match = LINE.search(output.splitlines()[-1])
     # A generator that waits for answers would count a few slow requests among hundreds.
     assert match is not None
@@ -165,6 +176,6 @@ def test_redis_speakers_are_driven_with_reads_and_writes() -> None:
 )
 def test_a_wrong_call_is_said_in_one_line(options: tuple[str, ...]) -> None:
     process = program("load", *options)
-    _, errors = process.communicate(timeout=10)
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert errors.splitlines()[-1].startswith("load: error: ")

@@ -1,6 +1,7 @@
 """``pythia`` on real programs: who the model knows runs beside a service, a stranger waits."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,10 @@ def test_services_are_protected_by_the_model_and_a_replay_wants_the_same_one(
     path, state = tmp_path / "model.json", tmp_path / "state"
     row = MeasuredSet(ContentionSetting("web"), ("calm",), 0.99, 1e-3)
     save_model(InterferenceModel.fit("product", ContentionMeasurements.of([row])), path)
+    servers = f"s={min(os.sched_getaffinity(0))}"
     contention = f"by-set[model={path}]"
     manager = LiveManager(
-        state, "--policy", "pythia", "--contention", contention, "--servers", "s=0"
+        state, "--policy", "pythia", "--contention", contention, "--servers", servers
     )
     manager.start()
     try:

@@ -54,6 +54,7 @@ MIN_MILLICPUS = 250
 """Below this a copy mostly starts up; smaller allocations are filled in."""
 SAME_SIZE = 0.2
 """Of what is stated: sizes that differ by less tell the same."""
+ENOUGH = "enough is known of its program"
 SHORT = 2.0
 """Times the plan's own seconds: what is to end sooner is not profiled (Paragon 3.5)."""
 
@@ -85,6 +86,9 @@ class JointPlanner:
         why_not = _why_no_copy(workload, view) or self._too_short(workload)
         why_not = why_not or (_too_large(request, view) if stated else "")
         if why_not:
+            wants = workload.target is not None and not workload.best_effort
+            if wants and known is not None and known.performance:
+                return Profiling(self._decision(ENOUGH), known=True)
             return Profiling(self._decision(f"{why_not}: a cold start"))
         memory_bytes, room = workload.reservation.memory_bytes, _room(request, view)
         if stated:
@@ -246,7 +250,7 @@ class JointPlanner:
     def _complete(self, request: Request, known: Measurements, view: View) -> Profiling:
         """What is missing of what is known of its program, where that repays its runs."""
         workload, cpu, room = request.workload, _stated_cpu(request, view), _room(request, view)
-        enough = Profiling(self._decision("enough is known of its program"), known=True)
+        enough = Profiling(self._decision(ENOUGH), known=True)
         if _why_no_copy(workload, view) or self._too_short(workload) or _too_large(request, view):
             return enough
         if not room.size or int(room.max()) < cpu:

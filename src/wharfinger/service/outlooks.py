@@ -82,6 +82,18 @@ async def outlook_of(runtime: Runtime, workload: Workload) -> OutlookModel | Non
     return None if made is None else shown(made, workload, basis, message)
 
 
+async def foreseen_miss(runtime: Runtime, workload: Workload) -> str:
+    """Why its target can't be kept, by what is measured of its program; empty = nothing says so."""
+    now = runtime.now()
+    found, _ = measurements_like(runtime.manager, workload, now)
+    if workload.target is None or found == Measurements():
+        return ""
+    _, _, classified = await _classified(runtime, workload, now)
+    made = None if classified is None else outlook(runtime.manager, workload, now, classified)
+    missed = made is not None and made.decision.reason is ReasonCode.WILL_MISS
+    return made.decision.message if made is not None and missed else ""
+
+
 async def _classified(
     runtime: Runtime, workload: Workload, now: float
 ) -> tuple[Basis, str, Classification | None]:

@@ -28,7 +28,7 @@ from wharfinger.service.changes import FieldChange, changes
 from wharfinger.service.driver import Driver
 from wharfinger.service.explanations import DecisionModel, decision
 from wharfinger.service.models import ApiModel, former_key
-from wharfinger.service.outlooks import OutlookModel, outlook_of
+from wharfinger.service.outlooks import OutlookModel, foreseen_miss, outlook_of
 from wharfinger.service.reference import MANIFEST
 from wharfinger.service.routing import TheDriver, may_fail, read_body
 
@@ -172,26 +172,42 @@ async def _submissions(
 ) -> list[Submission]:
     if dry_run or not any(one.created for one in taken):
         response.status_code = 200
-    return [
-        Submission.of(
-            acknowledged,
-            warnings=[*warnings.get(workload.name, ()), *_not_kept(driver, workload, dry_run)],
-            **(await _preview(driver, workload) if dry_run else _NO_PREVIEW),
-        )
-        for workload, acknowledged in zip(workloads, taken, strict=True)
-    ]
+    made, now = list[Submission](), asyncio.get_running_loop().time
+    until = now() + FORESEES_SECONDS
+    for workload, acknowledged in zip(workloads, taken, strict=True):
+        told = [] if dry_run else _not_kept(driver, workload)
+        if not (dry_run or told) and now() < until:
+            told = await _foreseen(driver, workload, until - now())
+        warned = [*warnings.get(workload.name, ()), *told]
+        shown = await _preview(driver, workload) if dry_run else _NO_PREVIEW
+        made.append(Submission.of(acknowledged, warnings=warned, **shown))
+    return made
+
+
+FORESEES_SECONDS = 1.0
+"""So long an answer waits, in all, for what can be foreseen of its workloads."""
+
+
+async def _foreseen(driver: Driver, workload: Workload, seconds: float) -> list[str]:
+    """That its target can't be kept, where its program was measured before."""
+    try:
+        miss = await asyncio.wait_for(foreseen_miss(driver.runtime, workload), seconds)
+    except TimeoutError:
+        return []
+    # Meanwhile it may have been placed.
+    return [miss] if miss else _not_kept(driver, workload)
 
 
 _NOT_KEPT = frozenset({ReasonCode.WILL_MISS, ReasonCode.NO_SLACK})
 
 
-def _not_kept(driver: Driver, workload: Workload, dry_run: bool) -> list[str]:
+def _not_kept(driver: Driver, workload: Workload) -> list[str]:
     """What is known at once not to be kept: of its target, or of how it may wait.
 
     That is told by the newest decision, or by its admission; a dry run shows all of them.
     """
     record = driver.runtime.manager.state.workloads.get(workload.name)
-    if record is None or dry_run:
+    if record is None:
         return []
     made = [each.decision for each in record.decisions if each.time >= record.submitted_at]
     told = [*made[-1:], *(each for each in made if each.stage is Stage.ADMISSION)]

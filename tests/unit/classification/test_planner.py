@@ -394,6 +394,24 @@ def test_a_known_program_waits_for_room_and_for_no_copy() -> None:
         assert "its program is known" in found.decision.message
 
 
+def test_what_would_end_before_its_profile_is_known_by_its_program() -> None:
+    soon = replace(TARGETED, target=Target(completion_seconds=1.0))
+    row = {Quantity.RATE: {1000: Entry(1.0, 0.03)}}
+    request, seen = Request(soon), view(4000)
+    cold = PLANNER.plan(request, seen)
+    assert cold is not None
+    assert (cold.known, cold.decision.message[-14:]) == (False, ": a cold start")
+    known = replace(request, measurements=Measurements(row, total=1e4, platform="test"))
+    for asked, is_known in ((known, True), (_best_effort(known), False)):
+        found = PLANNER.plan(asked, seen)
+        assert found is not None
+        assert (found.plan, found.known) == (None, is_known)
+
+
+def _best_effort(request: Request) -> Request:
+    return replace(request, workload=replace(request.workload, type=WorkloadType.BEST_EFFORT))
+
+
 def test_a_short_workload_is_not_profiled_first() -> None:
     planner, request, seen = _stated("auto")
     short = replace(request, workload=replace(request.workload, expected_seconds=15.0))
