@@ -181,7 +181,7 @@ class WaitingQueues:
                 self._excluding[record.name] = record.queue, entry
         if record.retry_at is not None:
             # A placement that named the time has said why; one that was preempted was told nothing.
-            wait = self.wait if record.deferral is None else self.defer
+            wait = self._wait if record.deferral is None else self.defer
             wait(record, record.retry_at)
         head = self.heads.entry(record.queue)
         return head is None or entry < head
@@ -221,7 +221,7 @@ class WaitingQueues:
         for server in servers:
             self._awaited.setdefault(server, {})[record.name] = None
 
-    def wait(self, record: WorkloadRecord, until: float) -> None:
+    def _wait(self, record: WorkloadRecord, until: float) -> None:
         """It is not tried before this time, whatever happens."""
         self._park_until(record, until)
         self._held.add(record.name)
