@@ -1,3 +1,4 @@
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker("slow")
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A free port, which no other process is given meanwhile; the test may listen on it."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 @pytest.fixture

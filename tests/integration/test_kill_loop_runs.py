@@ -9,7 +9,6 @@ lock that a second one of the same name could not take, and in one of the places
 import os
 import random
 import signal
-import socket
 import subprocess
 import time
 from collections import Counter
@@ -125,15 +124,6 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
         kill_processes_with(str(tmp_path))
         for path in runs:
             kill_orphans(path)
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    """One that nobody else is given meanwhile, and on which the service can listen."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        yield int(held.getsockname()[1])
 
 
 class Users:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,15 +60,6 @@ while True:
 
 OPS = r"ops (\d+)"
 TARGET = Target(throughput_per_second=100)
-
-
-@pytest.fixture
-def port() -> Iterator[int]:
-    """One that nobody else is given meanwhile, and on which a server of the test's can listen."""
-    with socket.socket() as held:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        yield int(held.getsockname()[1])
 
 
 def service(tmp_path: Path, port: int, run: Run, measure: Measure | None = None) -> Workload:

@@ -104,7 +104,7 @@ def _be_peer(arguments: argparse.Namespace) -> int:
     argv = [str(ibench_path()), "peer"]
     if arguments.listen is not None:
         _, colon, port = arguments.listen.rpartition(":")
-        if not colon or not port.isdigit() or int(port) > MAX_PORT:
+        if not (colon and port.isascii() and port.isdigit() and int(port) <= MAX_PORT):
             mend = f"give [HOST]:PORT, PORT from 0 to {MAX_PORT}, such as :7000"
             raise InvalidInput(f"--listen: {arguments.listen!r}; {mend}")
         argv += ["--listen", arguments.listen]

@@ -285,8 +285,8 @@ class WaitingQueues:
     def wake_at(self, now: float, longest: float) -> float | None:
         """When the next delay or wait ends; ``None`` = there is none."""
         due = [
-            first[0] if _is_ahead(now, first[0], longest) else now
-            for times, longest in ((self._delays, longest), (self._lapses, 2 * longest))
+            first[0] if _is_ahead(now, first[0], most) else now
+            for times, most in ((self._delays, longest), (self._lapses, 2 * longest))
             if (first := times.first()) is not None
         ]
         if (first := self._waits.first()) is not None:

@@ -90,8 +90,9 @@ async def foreseen_miss(runtime: Runtime, workload: Workload) -> str:
         return ""
     _, _, classified = await _classified(runtime, workload, now)
     made = None if classified is None else outlook(runtime.manager, workload, now, classified)
-    missed = made is not None and made.decision.reason is ReasonCode.WILL_MISS
-    return made.decision.message if made is not None and missed else ""
+    if made is None or made.decision.reason is not ReasonCode.WILL_MISS:
+        return ""
+    return made.decision.message
 
 
 async def _classified(

@@ -81,7 +81,7 @@ class _Programs:
 def _accounted(cluster: SlurmCluster) -> set[tuple[str, tuple[int, ...]]]:
     """Exit statuses of each name's jobs that ran, as Slurm's accounting has them.
 
-    A controller that ends while a job completes may write the same end once more when it is back.
+    The same end of one job counts once, however often it is written.
     """
     line = re.compile(
         r"JobId=(\d+) .* Name=(w\d+) JobState=(?:COMPLETED|FAILED) .* ExitCode=(\d+):"

@@ -705,7 +705,8 @@ def test_what_becomes_restartable_leaves_a_drained_server_at_once(cluster: Clust
     _replays(cluster)
 
 
-def test_who_asks_for_a_restart_is_tried_where_it_failed_to_start(cluster: Cluster) -> None:
+def _refused_where_it_failed(cluster: Cluster) -> None:
+    """``w`` failed to start on one server, and the other is full."""
     cluster.tell(ev.ServerReported(server("t")))
     _submit(cluster, workload("large", 2000))
     running(cluster, "large")
@@ -714,20 +715,17 @@ def test_who_asks_for_a_restart_is_tried_where_it_failed_to_start(cluster: Clust
     cluster.now += 30
     cluster.tell(ev.TimePassed())
     assert cluster.record("w").deferral is ReasonCode.SERVERS_EXCLUDED
+
+
+def test_who_asks_for_a_restart_is_tried_where_it_failed_to_start(cluster: Cluster) -> None:
+    _refused_where_it_failed(cluster)
     cluster.tell(ev.RestartRequested("w"))
     assert cluster.record("w").phase is Phase.PLACED
     _replays(cluster)
 
 
 def test_a_server_that_failed_to_start_it_is_tried_again_after_a_minute(cluster: Cluster) -> None:
-    cluster.tell(ev.ServerReported(server("t")))
-    _submit(cluster, workload("large", 2000))
-    running(cluster, "large")
-    _submit(cluster, workload("w"))
-    cluster.tell(ev.StartFailed(cluster.key("w"), "the disk was full", retryable=True))
-    cluster.now += 30
-    cluster.tell(ev.TimePassed())
-    assert cluster.record("w").deferral is ReasonCode.SERVERS_EXCLUDED
+    _refused_where_it_failed(cluster)
     due = cluster.manager.wake_at(cluster.now)
     assert due == 61.0
     cluster.now = due
