@@ -313,8 +313,10 @@ def test_a_wrong_call_gets_one_line(argv: list[str], words: str, wharfinger: Wha
     assert err.count("\n") == 1
 
 
-def test_the_command_becomes_the_peer():
+def test_an_address_to_listen_at_is_checked_before_the_command_becomes_the_peer():
     command = [sys.executable, "-m", "wharfinger", "ibench", "peer", "--listen", "x"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == "wharfinger-ibench: --listen: 'x'; give [HOST]:PORT, such as :7000\n"
+    assert done.stderr == (
+        "wharfinger: --listen: 'x'; give [HOST]:PORT, PORT from 0 to 65535, such as :7000\n"
+    )

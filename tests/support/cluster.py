@@ -157,6 +157,11 @@ class Cluster:
             self.asked.extend(step.actions)
         return step
 
+    def conclude(self, event: ev.Event) -> None:
+        """An event of the core's own, as if a policy had concluded it."""
+        self.manager._record(self.now, event)
+        self.log.append((self.now, *encode_event(event)))
+
     def sync(self) -> Step:
         """The engine reports that it knows everything that it was asked to start."""
         return self.tell(ev.EngineSynced(self.started_keys(), tuple(self.manager.state.servers)))

@@ -99,9 +99,10 @@ def test_a_job_that_is_requeued_waits_for_a_release(cluster: SlurmCluster, clien
     assert job.held
     assert job.restarts == 1
     assert client.ends([job_id]) == []
-    # Slurm keeps what was requeued from starting for two minutes, unless it is told otherwise.
+    # Slurm keeps what was requeued from starting for two minutes, unless it is told otherwise. Its
+    # node takes a credential of the same second as the last one's end for one that is revoked.
     cluster.wait_until(lambda: not job_of(client, job_id).flags, "it is off its node")
-    client.update(job_id, {"StartTime": "now"})
+    client.update(job_id, {"StartTime": "now+3"})
     client.release([job_id])
     wait_for(cluster, client, job_id, "RUNNING")
     client.cancel([job_id])

@@ -8,7 +8,9 @@ from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
+from wharfinger.core.tracking import ProbeCause
 from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.interference import SharedResource
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import LatencyBound, Target, Workload
@@ -87,6 +89,22 @@ def test_who_does_not_reach_half_of_its_target_gets_cpu_sooner_and_more_of_it(
     assert resized(cluster, measure(cluster, 10, cpu=0.2, seconds=1)) is None
     assert resized(cluster, measure(cluster, 10, cpu=0.2, seconds=1)) is None
     assert resized(cluster, measure(cluster, 10, cpu=0.2, seconds=1)) == 800, "fourfold at most"
+
+
+def test_who_is_probed_meanwhile_gets_cpu_when_its_violation_is_deep() -> None:
+    cluster = Cluster("feedback", able=replace(Cluster().able, probes_running=True))
+    cluster.tell(ev.ServerReported(server("s", 2)))
+    cluster.sync()
+    start(cluster, wants(100, millicpus=200))
+    measure(cluster, 100, cpu=0.2)
+    measure(cluster, 100, cpu=0.2)
+    decided = cluster.record("w").decisions[-1].decision
+    sources = (SharedResource.INTEGER,)
+    cluster.conclude(ev.ProbePlanned("w", decided, ProbeCause.REACTIVE, sources, 0.05))
+    steps = [resized(cluster, measure(cluster, 70, cpu=0.2)) for _ in range(9)]
+    assert not any(steps), "its sources may be why"
+    steps = [resized(cluster, measure(cluster, 10, cpu=0.2, seconds=1)) for _ in range(3)]
+    assert steps == [None, None, 800]
 
 
 def test_who_has_only_just_begun_is_given_its_time(cluster: Cluster) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
-from wharfinger.core.codec import encode_event, encode_state
+from wharfinger.core.codec import encode_state
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.tracking import LevelTracking, ProbeCause, Tracked
 from wharfinger.model.allocation import Allocation, Placement
@@ -35,8 +35,7 @@ def cluster() -> Cluster:
 def plan(cluster: Cluster, *placements: Placement) -> None:
     """As a remedy would have it."""
     planned = ev.ProbePlanned("w", WHY, ProbeCause.REACTIVE, (LLC,), 0.05, placements)
-    cluster.manager._record(cluster.now, planned)
-    cluster.log.append((cluster.now, *encode_event(planned)))
+    cluster.conclude(planned)
     cluster.tell(ev.TimePassed())
 
 
@@ -136,9 +135,7 @@ def test_a_killed_manager_asks_again_for_an_unanswered_probe(cluster: Cluster) -
 def leaves_level(cluster: Cluster, shift: float) -> None:
     """As an adaptation concludes from a measurement."""
     level = LevelTracking(4.0, 3, 0.03, changed_at=cluster.now, shift=shift)
-    tracked = ev.TargetsTracked((Tracked("w", None, level=level),))
-    cluster.manager._record(cluster.now, tracked)
-    cluster.log.append((cluster.now, *encode_event(tracked)))
+    cluster.conclude(ev.TargetsTracked((Tracked("w", None, level=level),)))
     cluster.now += 5
 
 

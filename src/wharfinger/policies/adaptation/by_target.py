@@ -77,10 +77,12 @@ class ByTarget:
     def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
         """How it stands to its target, and what it teaches about its present allocation."""
         demand = self._demand.tracking(record, now, self.settings.settling_seconds)
-        if record.probe is not None and record.probe.lowers:
-            # Sources lower its performance, not what is offered to it.
-            return Tracked(record.name, record.tracking, level=record.level, demand=demand)
         tracking = self._slack.tracking(record)
+        if record.probe is not None and record.probe.lowers:
+            # Sources lower its performance, not what is offered to it; but never so deep.
+            if not (self._slack.is_deep(tracking) or self._slack.is_deep(record.tracking)):
+                tracking = record.tracking
+            return Tracked(record.name, tracking, level=record.level, demand=demand)
         is_running = tracking is not None and record.phase is Phase.RUNNING
         follow_up = is_running and any(
             made.performance_after is None or now - made.time <= self.settings.settling_seconds
@@ -123,13 +125,13 @@ class ByTarget:
                 yield from self._first_move(now, known, cluster)
         yield from self._phases.follow(now, event, cluster)
         for record in self._affected(event, cluster):
-            is_probed = record.probe is not None and record.probe.lowers
+            is_lowered = record.probe is not None and record.probe.lowers
             if record.phase is not Phase.RUNNING or record.revoking:
                 continue
             risen = self._risen(record, cluster, now)
             if risen is not None:
                 yield from self._follow_off(now, record, risen, cluster)
-            elif not is_probed:
+            elif not is_lowered or self._slack.is_deep(record.tracking):
                 yield from self._follow(now, record, cluster)
         yield from self._elastic.follow(now, _measured_in(event, cluster), cluster)
 

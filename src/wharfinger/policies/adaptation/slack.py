@@ -199,6 +199,10 @@ class Slack:
         close = target.latency.below_seconds < self.settings.gives * latency
         return close and performance.is_throttled
 
+    def is_deep(self, tracking: TargetTracking | None) -> bool:
+        """Whether it is violated by more than noise, or sources of its own probe, would."""
+        return tracking is not None and tracking.normalized_performance < self.settings.deep
+
     def off_target(
         self, record: WorkloadRecord, state: ManagerState, now: float
     ) -> OffTarget | None:
@@ -212,7 +216,7 @@ class Slack:
             return None
         if tracking.status > 0 and _lacks_cpu_in_bursts(record, performance):
             return None
-        is_deep = tracking.normalized_performance < settings.deep
+        is_deep = self.is_deep(tracking)
         patience = settings.spare_seconds
         if short:
             patience = settings.deep_seconds
