@@ -7,8 +7,9 @@ this, keeps the rows, and learns from them beside the manager.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from math import hypot, log, prod
+from operator import attrgetter
 
 from wharfinger.classification.utility import Aspect, UtilityMatrix, UtilityRow, corrected
 from wharfinger.model.configuration import Configuration, Setting
@@ -98,9 +99,12 @@ def _with_row(matrices: Matrices, kind: Aspect, name: str, new: UtilityRow) -> U
         entries[column] = corrected(
             entries.get(column), entry, kind.transform, matrix.half_life_seconds
         )
-    others = {n: row for n, row in matrix.rows.items() if n != name}
-    kept = dict(list(others.items())[-(MAX_ROWS - 1) :])
-    columns = tuple(dict.fromkeys(chain.from_iterable(row.entries for row in kept.values())))
+    kept = dict(matrix.rows)
+    kept.pop(name, None)
+    for oldest in list(islice(kept, max(0, len(kept) - MAX_ROWS + 1))):
+        del kept[oldest]
+    entries_of_others = map(attrgetter("entries"), kept.values())
+    columns = tuple(dict.fromkeys(chain.from_iterable(entries_of_others)))
     return replace(matrix, rows=kept, columns=columns).with_row(name, replace(new, entries=entries))
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from wharfinger.classification.utility import UtilityRow
 from wharfinger.estimators.estimator import NORMAL_90
 from wharfinger.model.configuration import Configuration
+from wharfinger.model.memo import by_identity
 from wharfinger.model.performance import SATURATED_SHARE
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate
@@ -147,7 +148,7 @@ def known_uses(rows: Iterable[UtilityRow]) -> tuple[KnownProgramUse, ...]:
 def gains(
     own: Parallelism,
     smallest: float,
-    known: Sequence[KnownProgramUse],
+    known: tuple[KnownProgramUse, ...],
     cpu_millicpus: Sequence[int],
 ) -> dict[int, Estimate]:
     """Rates with more CPU, over that with the most that was measured, of a censored program.
@@ -158,24 +159,32 @@ def gains(
         known: What else is known.
         cpu_millicpus: Allocations above the largest measured.
     """
-    shares: dict[int, list[float]] = {cpu: [*PRIOR_SHARES] for cpu in cpu_millicpus}
-    for each in known:
-        alike = parallelism([each.nearest(smallest), each.nearest(own.most.cpus)])
-        if alike is None or not alike.censored:
-            continue
-        for cpu in cpu_millicpus:
-            possible = alike.possible_gain(cpu / MILLICPUS_PER_CPU)
-            if cpu in each.rates and possible > LEAST_POSSIBLE:
-                share = log(each.rates[cpu] / alike.most.rate) / possible
-                shares[cpu].append(min(1.0, max(0.0, share)))
     made = {}
-    for cpu, found in shares.items():
-        mean = float(np.mean(found))
-        apart = np.abs(np.array(found) - mean)
-        std = max(float(np.std(found)), float(np.quantile(apart, 0.9)) / NORMAL_90, LEAST_SHARE_STD)
+    for cpu in cpu_millicpus:
+        share = _share_of_gain(known, smallest, own.most.cpus, cpu)
         possible = own.possible_gain(cpu / MILLICPUS_PER_CPU)
-        made[cpu] = Estimate(exp(mean * possible), std * possible)
+        made[cpu] = Estimate(exp(share.mean * possible), share.std * possible)
     return made
+
+
+@by_identity(maxsize=1024)
+def _share_of_gain(
+    known: tuple[KnownProgramUse, ...], smallest: float, most: float, cpu_millicpus: int
+) -> Estimate:
+    """What part of the possible gain known programs have, over that with the larger allocation."""
+    shares = [*PRIOR_SHARES]
+    for each in known:
+        alike = parallelism([each.nearest(smallest), each.nearest(most)])
+        if alike is None or not alike.censored or cpu_millicpus not in each.rates:
+            continue
+        possible = alike.possible_gain(cpu_millicpus / MILLICPUS_PER_CPU)
+        if possible > LEAST_POSSIBLE:
+            share = log(each.rates[cpu_millicpus] / alike.most.rate) / possible
+            shares.append(min(1.0, max(0.0, share)))
+    values = np.array(shares)
+    mean = float(values.mean())
+    apart = float(np.quantile(np.abs(values - mean), 0.9))
+    return Estimate(mean, max(float(values.std()), apart / NORMAL_90, LEAST_SHARE_STD))
 
 
 def own_uses(rates: Mapping[int, float], busy: Mapping[int, float]) -> list[Use]:
@@ -191,7 +200,7 @@ def beyond(
     smallest: float,
     level: Estimate,
     columns: Collection[int],
-    known: Sequence[KnownProgramUse],
+    known: tuple[KnownProgramUse, ...],
 ) -> dict[int, Estimate]:
     """Points of the curve by CPU, in thousandths, where its parallelism tells more than the rest.
 

@@ -167,17 +167,22 @@ def expected_start(decision: Decision, kept: KeptRoom, now: float) -> Decision:
     return replace(decision, message=f"{decision.message}; {kept.when(now)}", numbers=numbers)
 
 
-def may_fit(record: WorkloadRecord, view: View, freed: Iterable[str] | None) -> bool:
+def may_fit(
+    record: WorkloadRecord, view: View, freed: Iterable[str] | None, *, sizes: bool
+) -> bool:
     """Whether it is worth asking for a place: it costs far more than to see that there is no room.
 
     One that was refused for want of room is asked about when a server has most of what it would
-    have got, for that is less beside fewer neighbors: one of those ``freed`` since; ``None`` = any.
+    have got, for that is less beside fewer neighbors, or all of it where that is what it states
+    and the placement ``sizes`` nobody. That is one of those ``freed`` since; ``None`` = any.
     """
     if record.deferral is not ReasonCode.NO_ROOM or view.loads is None:
         return True
     numbers = record.decisions[-1].decision.numbers if record.decisions else {}
-    share = 1.0 if record.classification is None else NEED_LEFT
-    cpu = int(share * numbers.get("cpu_needed_millicpus", 0.0))
+    cpu = int(numbers.get("cpu_needed_millicpus", 0.0))
+    is_stated = not sizes and cpu == record.workload.reservation.cpu_millicpus
+    if record.classification is not None and not is_stated:
+        cpu = int(NEED_LEFT * cpu)
     memory_bytes = int(numbers.get("memory_needed_bytes", 0.0))
     if freed is None:
         servers = int(numbers.get("servers_needed", 1.0))

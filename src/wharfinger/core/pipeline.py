@@ -278,11 +278,11 @@ class Core:
 
     def queue_lengths(self) -> dict[str, int]:
         """How many workloads wait, by queue."""
-        return {name: self._cluster.queues.length(name) for name in self.policy.admission.queues}
+        return dict(self._cluster.queues.lengths(self.policy.admission.queues))
 
     def admission_view(self, now: float) -> AdmissionView:
         """What the admission reads now."""
-        return self._admission_views.at(now, self.queue_lengths())
+        return self._admission_views.at(now)
 
     # --- the pipeline ----------------------------------------------------------------------
 
@@ -652,6 +652,7 @@ class Core:
         must not delay it: those that were tried before only for the servers ``freed`` since.
         """
         position, queues = 0, self._cluster.queues
+        sizes = getattr(self.policy.placement, "follows_targets", False)
         line, head, tries = queues.open(queue), None, self.policy.admission.backfill
         if line:
             head = self._ahead.blocked_before(self.state.workloads[line[0][3]])
@@ -667,7 +668,7 @@ class Core:
                 was_tried = record.name in self._tried_before
                 queues.heads.tried.add(record.name)
                 view = self._residents.view(record.workload)
-                if may_fit(record, view, freed if was_tried else None):
+                if may_fit(record, view, freed if was_tried else None, sizes=sizes):
                     self._answer(now, record, self._place_ahead(now, record, head))
             elif self._holds_up(now, record):
                 head = queues.heads.of(queue)

@@ -15,7 +15,7 @@ from wharfinger.core.seams.admission import Servers, ServerSets
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.seams.verdicts import PlacementVerdict, Preempt
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse
-from wharfinger.model.view import Request, View
+from wharfinger.model.view import ALL_REASONS, Request, View
 from wharfinger.model.workload import Scale
 
 PLATFORMS_NAMED = 4
@@ -59,8 +59,10 @@ def _place_within(
 ) -> PlacementVerdict:
     preempting: Preempt | None = None
     found: PlacementVerdict | None = None
+    # A refusal by these alone is not logged: what is told is the one on all servers.
+    of_these = replace(request, told=ALL_REASONS) if allowed else request
     for servers in allowed:
-        found = placement.place(request, only(view, servers))
+        found = placement.place(of_these, only(view, servers))
         if isinstance(found, Place):
             return found
         if preempting is None and isinstance(found, Preempt):

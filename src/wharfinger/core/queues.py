@@ -4,7 +4,7 @@ Derived from the records: a replay makes the same queues. ``ClusterState`` enter
 workloads; the pipeline tries the open ones when there may be room.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -102,6 +102,24 @@ class BlockedHeads:
         self._arrived.pop(name, None)
 
 
+class _Lengths(Mapping[str, int]):
+    """Counted when it is asked: admissions are asked often, and mostly about servers alone."""
+
+    def __init__(self, lines: Mapping[str, Ordered[QueueEntry]], queues: Sequence[str]) -> None:
+        self._lines, self._queues = lines, queues
+
+    def __getitem__(self, queue: str) -> int:
+        if queue not in self._queues:
+            raise KeyError(queue)
+        return len(self._lines.get(queue, ()))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._queues)
+
+    def __len__(self) -> int:
+        return len(self._queues)
+
+
 class WaitingQueues:
     """Which workloads wait, and which of them are worth trying.
 
@@ -149,9 +167,9 @@ class WaitingQueues:
         """The servers where alone there may be more room than before; ``None`` = anywhere."""
         return None if self._anything_changed else tuple(self._freed)
 
-    def length(self, queue: str) -> int:
-        """How many wait in a queue."""
-        return len(self._all.get(queue, ()))
+    def lengths(self, queues: Sequence[str]) -> Mapping[str, int]:
+        """How many wait in each of these queues; live."""
+        return _Lengths(self._all, queues)
 
     def outside(self, queues: Sequence[str]) -> list[str]:
         """Names of those that wait in none of these queues."""

@@ -1,7 +1,7 @@
 """Which workloads the admission reviews, and what it is asked."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -70,15 +70,16 @@ class AdmissionViews:
         self, cluster: "ClusterState", residents: "ClusterResidents", policy: Policy
     ) -> None:
         self._cluster, self._residents, self._policy = cluster, residents, policy
+        self._waiting = cluster.queues.lengths(policy.admission.queues)
         self.key = f"admission:{policy.admission.name}"
         """Of its note."""
 
-    def at(self, now: float, waiting: Mapping[str, int]) -> AdmissionView:
+    def at(self, now: float) -> AdmissionView:
         """Of the cluster now."""
         view, state = self._residents.view(), self._cluster.state
         note, accounts = state.notes.get(self.key, ""), state.accounts
         ways = self._before, self._known, self._profile_seconds
-        return AdmissionView(view, waiting, now, note, accounts, *ways)
+        return AdmissionView(view, self._waiting, now, note, accounts, *ways)
 
     def _before(self, queues: Sequence[str], priority: int, rank: float, name: str) -> list[int]:
         record = self._cluster.state.workloads.get(name)

@@ -376,11 +376,9 @@ class Workload:
 
     def has_same_program(self, other: "Workload") -> bool:
         """Whether what another runs, and how that is measured, tells about this one, too."""
-        own, others = (
-            (w.type, w.run.command, w.run.env, w.run.working_directory, w.run.user, w.measure)
-            for w in (self, other)
-        )
-        return own == others
+        a, b = self.run, other.run
+        own = (a.command, a.env, a.working_directory, a.user, self.type, self.measure)
+        return own == (b.command, b.env, b.working_directory, b.user, other.type, other.measure)
 
     def is_measured_as(self, other: "Workload") -> bool:
         """Whether measurements of both mean the same, however often they are made."""

@@ -137,7 +137,7 @@ def test_a_disk_bounds_what_is_possible() -> None:
 def test_where_no_known_program_tells_its_use_anything_between_is_likely() -> None:
     own = parallelism([Use(1.0, 1.0, 1.0), Use(4.0, 4.0, 4.0)])
     assert own is not None
-    gain = gains(own, 1.0, [], [8000])[8000]
+    gain = gains(own, 1.0, (), [8000])[8000]
     low, high = (gain.mean * np.exp(sign * 1.645 * gain.std) for sign in (-1, 1))
     assert low <= 1.0
     assert high >= 2.0

@@ -28,7 +28,7 @@ def test_who_has_left_is_not_tried_again() -> None:
     queues.leave(record)
     queues.change("a")
     assert len(queues.open("fifo")) == 0
-    assert queues.length("fifo") == 0
+    assert queues.lengths(["fifo"]) == {"fifo": 0}
 
 
 def _deferred(until: float = 50.0) -> tuple[WaitingQueues, WorkloadRecord]:

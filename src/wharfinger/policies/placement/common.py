@@ -203,6 +203,7 @@ def refuse(
     ``cpu_needed`` is (S,) thousandths of a CPU, where that is not the same on each server.
     """
     reason, message, would_change = why_refused(request, need, cpu_needed, view)
+    is_told = reason in request.told
     return Refuse(
         Decision(
             stage=Stage.PLACEMENT,
@@ -212,7 +213,7 @@ def refuse(
             message=message,
             would_change=would_change,
             considered=len(view.names),
-            candidates=tuple(_rejected(request, need, view, CANDIDATES_KEPT)),
+            candidates=() if is_told else tuple(_rejected(request, need, view, CANDIDATES_KEPT)),
             numbers=needed(need),
         )
     )

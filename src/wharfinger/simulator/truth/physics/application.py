@@ -137,7 +137,10 @@ class Application:
 
     def misses(self, cache_bytes: float) -> float:
         """Misses per instruction of a cache of that size."""
-        return sum(each.beyond(cache_bytes) for each in self.sets)
+        missed = 0.0
+        for each in self.sets:  # Asked too often for a generator.
+            missed += each.beyond(cache_bytes)
+        return missed
 
     def speedup(self, threads: float) -> float:
         """Over one thread (Gunther, universal scalability law).
