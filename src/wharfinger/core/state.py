@@ -17,7 +17,7 @@ from wharfinger.core.tracking import (
     ProbeState,
     TargetTracking,
 )
-from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.allocation import Allocation, Placement, cpu_of
 from wharfinger.model.decisions import Decision, Prediction, ReasonCode
 from wharfinger.model.memory_needs import MemoryNeed
 from wharfinger.model.performance import MAX_NORMALIZED, Performance, Quantity
@@ -440,7 +440,7 @@ def summary_of(record: WorkloadRecord) -> RunSummary:
         message=record.message,
         restarts=record.restarts,
         servers=tuple(placement.server for placement in record.placements),
-        cpu_millicpus=sum(p.allocation.cpu_millicpus for p in record.placements),
+        cpu_millicpus=cpu_of(record.placements),
         memory_bytes=sum(p.allocation.memory_bytes for p in record.placements),
         cpu_seconds=record.cpu_seconds,
         memory_peak_bytes=record.memory_peak_bytes,

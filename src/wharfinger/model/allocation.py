@@ -1,5 +1,6 @@
 """How much of which servers a workload gets."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -25,3 +26,8 @@ class Placement:
     server: str
     allocation: Allocation
     role: str = ""
+
+
+def cpu_of(placements: Iterable[Placement]) -> int:
+    """Thousandths of a CPU on all of these servers together."""
+    return sum(placement.allocation.cpu_millicpus for placement in placements)

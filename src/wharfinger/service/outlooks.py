@@ -10,6 +10,7 @@ from pydantic import Field
 
 from wharfinger.classification.prediction import estimate_of, reached_probability
 from wharfinger.core.outlook import Outlook, measurements_like, outlook
+from wharfinger.model.allocation import cpu_of
 from wharfinger.model.decisions import Place, ReasonCode
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.workload import ProfileMode, Workload
@@ -164,7 +165,7 @@ def _option(place: Place, workload: Workload) -> OptionModel:
             GivenModel.of(placed, placed.allocation, cpus=placed.allocation.cpu_millicpus)
             for placed in place.placements
         ],
-        cpus=sum(placed.allocation.cpu_millicpus for placed in place.placements),
+        cpus=cpu_of(place.placements),
         predicted=predicted,
         kept_probability=probability,
         kept=kept,

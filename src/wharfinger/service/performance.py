@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import LoadForecast
+from wharfinger.model.allocation import cpu_of
 from wharfinger.model.decisions import Prediction, Term
 from wharfinger.model.performance import (
     NOTHING,
@@ -154,7 +155,7 @@ class TargetStatus:
 
     @property
     def _cpu_millicpus(self) -> int:
-        return sum(placement.allocation.cpu_millicpus for placement in self.record.placements)
+        return cpu_of(self.record.placements)
 
     @property
     def met(self) -> bool | None:
@@ -258,7 +259,7 @@ def newest_prediction(record: WorkloadRecord) -> Prediction | None:
     target = record.workload.target
     if record.on_server or record.started_at is not None:
         placements = record.planned or record.placements
-        cpu = sum(placement.allocation.cpu_millicpus for placement in placements) or None
+        cpu = cpu_of(placements) or None
         predicted = record.predicted
         return predicted if predicted is not None and predicted.is_of(target, cpu) else None
     made = (timed.decision.predicted for timed in reversed(record.decisions))

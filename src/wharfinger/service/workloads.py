@@ -12,6 +12,7 @@ from wharfinger.core.pipeline import Core
 from wharfinger.core.state import AdjustmentKind, WorkloadRecord
 from wharfinger.engines.base import Usage
 from wharfinger.manifest import workload_to_manifest
+from wharfinger.model.allocation import cpu_of
 from wharfinger.model.workload import WorkloadType
 from wharfinger.service import classification as classified
 from wharfinger.service.classification import ClassificationModel, ProfilingModel
@@ -264,7 +265,7 @@ def _shared(record: WorkloadRecord, status: TargetStatus) -> dict[str, object]:
         "achieved": status.in_targets_terms(),
         "measured": status.measured(),
         "servers": [placement.server for placement in record.placements],
-        "cpus": sum(p.allocation.cpu_millicpus for p in record.placements),
+        "cpus": cpu_of(record.placements),
     }
 
 

@@ -29,7 +29,7 @@ from wharfinger.core.seams.adaptation import (
 from wharfinger.core.seams.policy import Policy
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import Tracked
-from wharfinger.model.allocation import Allocation
+from wharfinger.model.allocation import Allocation, cpu_of
 from wharfinger.model.interference import OF_A_CORE, SharedResource
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.profile import Entry, Estimate, Measurements, Origin
@@ -141,7 +141,7 @@ class _Trial:
         """Performance that wanders; at times it says nothing."""
         level = self._levels.get(record.name, 1.0) * self._random.choice((0.8, 1.0, 1.0, 1.2))
         self._levels[record.name] = level = min(3.0, max(0.1, level))
-        cpus = sum(placement.allocation.cpu_millicpus for placement in record.placements) / 1000
+        cpus = cpu_of(record.placements) / 1000
         used = Reading(cpus * self._random.choice((0.3, 0.98)), "made up", trusted=False)
         readings = {Quantity.CPU: used}
         if self._random.random() < 0.9:

@@ -274,6 +274,62 @@ def test_on_several_servers_cpu_follows_the_target_in_proportion_within_each_one
     assert [p.allocation.cpu_millicpus for p in less.placements] == [1000, 500]
 
 
+def serves(rate: float, normalized: float, used_cpus: float = 1.0, **others) -> Request:
+    """A service that holds more than it is asked for."""
+    asked = off(asks(rate, **others), normalized, cpu_seconds_per_second=used_cpus)
+    target = Target(rate_per_second=rate, latency=LatencyBound(99, 0.1))
+    service = replace(asked.workload, type=WorkloadType.LATENCY_CRITICAL, target=target)
+    return replace(asked, workload=service)
+
+
+def left_by(request: Request, *cpus: int, view: View) -> list[str]:
+    verdict = QUASAR.resize(request, on(*cpus), view)
+    assert isinstance(verdict, Place)
+    return [p.server for p in verdict.placements]
+
+
+def test_a_service_whose_load_has_gone_leaves_its_worst_server() -> None:
+    view = seen(4, 4, 4, used={"s0": 1000, "s1": 1000, "s2": 1000}, able=ABLE)
+    request = serves(300.0, 1.9)
+    assert left_by(request, 1000, 1000, 1000, view=view) == ["s0", "s1"], "of equals the newest"
+    verdict = QUASAR.resize(request, on(1000, 1000, 1000), view)
+    assert isinstance(verdict, Place)
+    assert "s2 is left" in verdict.decision.message
+    assert "should give 127%" in verdict.decision.message
+    slower = replace(
+        request.classification,
+        platform="fast",
+        platforms={"slow": Estimate(0.5, 0.0), "fast": Estimate(1.0, 0.0)},
+    )
+    unlike = replace(view, platforms=("slow", "fast"), platform=np.array([0, 1, 1]))
+    request = replace(request, classification=slower)
+    assert left_by(request, 1000, 1000, 1000, view=unlike) == ["s1", "s2"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "full"),
+    [
+        (serves(300.0, 1.4), ()),
+        (serves(300.0, 1.9), ("s0", "s1")),
+        (serves(300.0, 1.9, used_cpus=1.6), ()),
+        (serves(300.0, 1.9, gang=True), ()),
+        (off(asks(300.0), 1.9), ()),
+    ],
+    ids=["its load needs it", "the others have no room", "its CPU is used", "gang", "framework"],
+)
+def test_it_stays_on_all_of_its_servers(request_: Request, full: tuple[str, ...]) -> None:
+    used = {name: 4000 if name in full else 1000 for name in ("s0", "s1", "s2")}
+    view = seen(4, 4, 4, used=used, able=ABLE)
+    assert left_by(request_, 1000, 1000, 1000, view=view) == ["s0", "s1", "s2"]
+
+
+def test_a_server_is_left_in_the_zone_that_has_most_of_it() -> None:
+    view = seen(4, 4, 4, used={"s0": 1000, "s1": 1000, "s2": 1000}, able=ABLE)
+    zoned = replace(view, zone=np.array([1, 1, 2]))
+    request = serves(300.0, 1.9, spread=Spread.ZONE)
+    assert left_by(request, 1000, 1000, 1000, view=zoned) == ["s0", "s2"]
+
+
 def test_one_more_is_not_taken_where_it_brings_nothing() -> None:
     view = seen(4, 4, used={"s0": 4000}, able=ABLE)
     nothing = dict.fromkeys(range(1, 5), Estimate(1.0, 0.0))

@@ -27,6 +27,7 @@ from wharfinger.core.seams.adaptation import (
 )
 from wharfinger.core.state import AdjustmentKind, WorkloadRecord, is_violated
 from wharfinger.core.tracking import Tracked
+from wharfinger.model.allocation import cpu_of
 from wharfinger.model.decisions import (
     RECOMMENDS,
     Decision,
@@ -215,7 +216,7 @@ class ByTarget:
             if isinstance(verdict, Place):
                 for sign, placements in ((1, other.placements), (-1, verdict.placements)):
                     on_server = (p for p in placements if p.server == here.server)
-                    given += sign * sum(p.allocation.cpu_millicpus for p in on_server)
+                    given += sign * cpu_of(on_server)
                 violates = "violates its target and " if is_violated(record) else ""
                 message = f"{record.name} {violates}lacks room: "
                 message += verdict.decision.message
@@ -479,7 +480,7 @@ def _follow_reservation(now: float, record: WorkloadRecord, cluster: Residents) 
         return
     verdict = _sized(now, record, cluster)
     if isinstance(verdict, Place):
-        cpu = sum(placement.allocation.cpu_millicpus for placement in verdict.placements)
+        cpu = cpu_of(verdict.placements)
         predicted = verdict.decision.predicted
         if predicted is None and len(verdict.placements) == 1:
             predicted = _expected(now, record, cpu, cluster)

@@ -21,6 +21,7 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.load_history import LoadHistory
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import DemandTracking, LevelTracking, LoadForecast
+from wharfinger.model.allocation import cpu_of
 from wharfinger.model.performance import SATURATED_SHARE, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.view import OffTarget
@@ -238,7 +239,7 @@ def sized_by(off: OffTarget, held: float | None, record: WorkloadRecord) -> OffT
 
 
 def _allocated(record: WorkloadRecord) -> int:
-    return sum(placement.allocation.cpu_millicpus for placement in record.placements)
+    return cpu_of(record.placements)
 
 
 def _busy(record: WorkloadRecord) -> float | None:

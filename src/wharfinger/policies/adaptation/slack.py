@@ -12,7 +12,7 @@ from wharfinger.classification.worth import MOVE_SECONDS
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import AdjustmentKind, ManagerState, WorkloadRecord, is_violated
 from wharfinger.core.tracking import TargetTracking
-from wharfinger.model.allocation import Placement
+from wharfinger.model.allocation import cpu_of
 from wharfinger.model.decisions import ReasonCode, Term
 from wharfinger.model.performance import (
     MAX_NORMALIZED,
@@ -246,8 +246,8 @@ class Slack:
         if used is None:
             return None
         before, settings = _stated(record), self.settings
-        if last is not None and _cpu(last.after) == held:
-            before = _cpu(last.before)
+        if last is not None and cpu_of(last.after) == held:
+            before = cpu_of(last.before)
             if last.reason == ReasonCode.WOULD_NOT_HELP:
                 return held if is_recent(last.time, now, settings.untried_seconds) else None
         worth = before + settings.used_share * (held - before)
@@ -394,14 +394,10 @@ def cpu_used(record: WorkloadRecord) -> float:
 
 
 def _allocated(record: WorkloadRecord) -> int:
-    return _cpu(record.placements)
+    return cpu_of(record.placements)
 
 
 def _stated(record: WorkloadRecord) -> int:
     """What its user states, else what it has."""
     reservation = record.workload.reservation
     return _allocated(record) if reservation.elastic_cpu else reservation.cpu_millicpus
-
-
-def _cpu(placements: Iterable[Placement]) -> int:
-    return sum(placement.allocation.cpu_millicpus for placement in placements)

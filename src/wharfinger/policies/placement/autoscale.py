@@ -11,7 +11,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from wharfinger.model.allocation import Placement
+from wharfinger.model.allocation import Placement, cpu_of
 from wharfinger.model.decisions import Decision, Place, ReasonCode, Refuse, Stage
 from wharfinger.model.view import Request, Resize, View
 from wharfinger.model.workload import Spread, WorkloadType
@@ -105,6 +105,6 @@ def _in_least_used_zones(
 
 
 def _load_without_newest(load: float, placements: tuple[Placement, ...]) -> float:
-    given = sum(placement.allocation.cpu_millicpus for placement in placements)
+    given = cpu_of(placements)
     left = given - placements[-1].allocation.cpu_millicpus
     return load * given / left if left else inf

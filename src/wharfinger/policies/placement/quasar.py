@@ -24,7 +24,7 @@ from wharfinger.core.seams.contention import (
 )
 from wharfinger.core.seams.estimation import ProfilingNeeds
 from wharfinger.core.seams.verdicts import Preempt, WaitUntil
-from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.allocation import Allocation, Placement, cpu_of
 from wharfinger.model.decisions import (
     CANDIDATES_KEPT,
     Candidate,
@@ -60,6 +60,7 @@ from wharfinger.policies.placement.resizing import (
     follow_on_several,
     follow_target,
 )
+from wharfinger.policies.placement.scaling_in import without_worst
 from wharfinger.policies.placement.server_options import (
     CONTENTION,
     INCOMPATIBLE,
@@ -150,10 +151,6 @@ def _curves(request: Request, off: OffTarget, view: View) -> list[TargetPart]:
     return parts
 
 
-def _cpu(placements: tuple[Placement, ...]) -> int:
-    return sum(placement.allocation.cpu_millicpus for placement in placements)
-
-
 def _servers(count: int) -> str:
     return "1 server" if count == 1 else f"{count} servers"
 
@@ -165,7 +162,7 @@ def _after_growth(
     off: OffTarget,
 ) -> float:
     """Performance over target with another allocation on the same servers."""
-    share = _cpu(after) / _cpu(before)
+    share = cpu_of(after) / cpu_of(before)
     if not parts:
         return off.normalized * share
     held = before[0].allocation.cpu_millicpus
@@ -727,7 +724,7 @@ class Quasar(ByReservation):
             holds = _after_growth(known(), held, verdict.placements, off)
             if holds >= 1:
                 return None
-            more_cpu = _cpu(verdict.placements) / _cpu(held) - 1
+            more_cpu = cpu_of(verdict.placements) / cpu_of(held) - 1
             if holds / off.normalized - 1 >= WORTHWHILE * more_cpu:
                 held = verdict.placements
             else:
@@ -742,7 +739,8 @@ class Quasar(ByReservation):
         if added is None:
             return None
         before, after = (
-            f"{cpu_number(_cpu(each))} CPU on {_servers(len(each))}" for each in (placements, held)
+            f"{cpu_number(cpu_of(each))} CPU on {_servers(len(each))}"
+            for each in (placements, held)
         )
         message = (
             f"{off.asked}, of which {before} hold "
@@ -774,6 +772,7 @@ class Quasar(ByReservation):
 
         if len(placements) > 1:
             verdict = follow_on_several(self.name, request, placements, view, settings.resizing)
+            verdict = without_worst(request, placements, verdict, view, known, settings.resizing)
         else:
             verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
         if off.offered_per_second is not None:

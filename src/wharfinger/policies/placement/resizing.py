@@ -15,7 +15,7 @@ from wharfinger.classification.prediction import (
     performance_with,
     worse_by,
 )
-from wharfinger.model.allocation import Allocation, Placement
+from wharfinger.model.allocation import Allocation, Placement, cpu_of
 from wharfinger.model.decisions import Decision, Place, Prediction, ReasonCode, Refuse, Stage
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate, quantile
@@ -163,7 +163,7 @@ def follow_on_several(
     off = request.off_target
     if off is None or request.workload.best_effort:
         return None
-    before = sum(placement.allocation.cpu_millicpus for placement in placements)
+    before = cpu_of(placements)
     whole = Allocation(before, placements[0].allocation.memory_bytes)
     if off.lacks and _is_idle(off, whole, settings):
         return Refuse(_no_help(policy, off, whole))
@@ -174,7 +174,7 @@ def follow_on_several(
     step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
     share = size / before
     after = tuple(_in_proportion(request, one, share, view, step) for one in placements)
-    given = sum(placement.allocation.cpu_millicpus for placement in after)
+    given = cpu_of(after)
     if abs(given - before) < settings.min_step * before:
         return None
     able = bool(view.capabilities.resize)
