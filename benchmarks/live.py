@@ -8,12 +8,15 @@ workloads that print a line a second, and what manager and meter take for them.
 With `--starts N` instead: N starts of redis and of nginx under `quasar`, and whether the 99th
 percentile of the first minute was within the predicted 90% interval.
 
-Run it with: python -m benchmarks.live [--minutes 3] [--starts 0] [--seed 0] [-o json]
+With `--periods N` instead: a load that rises once a minute, with the forecast and without it.
+
+Run it with: python -m benchmarks.live [--minutes 3] [--starts 0] [--periods 0] [--seed 0] [-o json]
 `--minutes` is the time for which each policy is watched. Nothing here asserts anything.
 """
 
 import argparse
 import json
+import os
 import random
 import shlex
 import signal
@@ -21,7 +24,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,7 +32,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _live_starts
+from benchmarks import _live_seasons, _live_starts
 from benchmarks._harness import machine
 from benchmarks._live_mix import LOW, Mix, draw, free_port, measure_alone
 from benchmarks.measuring import children, cpu_seconds, resident_bytes
@@ -319,6 +322,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--starts", type=int, default=0, help="of redis and nginx, each (default: none)"
     )
+    parser.add_argument("--periods", type=int, default=0, help="of a seasonal load (default: none)")
     parser.add_argument("--times", type=float, default=1.0, help="the rates of these (default: 1)")
     parser.add_argument("--policies", default=",".join(CONTENDERS), help="default: all")
     parser.add_argument("--workloads", type=int, default=30, help="of the overhead (default: 30)")
@@ -334,15 +338,32 @@ def watch_starts(given: argparse.Namespace, document: dict[str, Any]) -> None:
             found = _live_starts.starts(
                 client, live, given.starts, given.seed, Path(place), given.times
             )
-    document |= {"starts": found, "machine": machine(), "skipped": _live_starts.missing()}
+    document |= {"starts": found, "skipped": _live_starts.missing()}
+    say(given, document, _live_starts.shown(found))
+
+
+def watch_seasons(given: argparse.Namespace, document: dict[str, Any]) -> None:
+    """A service under a seasonal load, instead of all else."""
+    alone, found = measure_alone()["pages"], []
+    for name, policy in _live_seasons.POLICIES.items():
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
+            cpu = min(os.sched_getaffinity(0))
+            with running(Path(place), "--policy", policy, "--servers", f"one={cpu}") as up:
+                found.append(_live_seasons.season(name, up[0], up[1], alone, given.periods))
+    document |= {"alone": alone, "seasons": found}
+    say(given, document, _live_seasons.shown(found))
+
+
+def say(given: argparse.Namespace, document: dict[str, Any], lines: Iterable[str]) -> None:
+    """The document, or its lines after those of the machine."""
+    document["machine"] = about = machine()
     if given.form == "json":
         print(json.dumps(document, indent=2))
         return
-    about = document["machine"]
     print(f"machine: {about['cpus']} x {about['cpu_model']}, Linux {about['kernel']}, load average")
     print(f"         {document['load_average_before']} before, {about['load_average_1min']} after")
     print(f"command: {document['command']}")
-    print("\n".join(_live_starts.shown(found)))
+    print("\n".join(lines))
 
 
 def main() -> None:
@@ -357,6 +378,9 @@ def main() -> None:
     }
     if given.starts:
         watch_starts(given, document)
+        return
+    if given.periods:
+        watch_seasons(given, document)
         return
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
         alone = measure_alone()

@@ -36,6 +36,18 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs root")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell ``scripts/test`` which tests failed, one on a line; a crash of a worker is no test's."""
+    path = os.environ.get("WHARFINGER_FAILED_TESTS")
+    if path is None:
+        return
+    reports = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
+    with Path(path).open("a") as failed:
+        for report in reports:
+            crashed = "crashed while running" in report.longreprtext
+            failed.write(f"{'crashed: ' * crashed}{report.nodeid}\n")
+
+
 @pytest.fixture(autouse=True)
 def leaves_no_processes(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fails a test that leaves processes behind, daemons included, and ends them.

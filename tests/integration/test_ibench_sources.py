@@ -313,10 +313,13 @@ def test_a_wrong_call_gets_one_line(argv: list[str], words: str, wharfinger: Wha
     assert err.count("\n") == 1
 
 
-def test_an_address_to_listen_at_is_checked_before_the_command_becomes_the_peer():
-    command = [sys.executable, "-m", "wharfinger", "ibench", "peer", "--listen", "x"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr == (
-        "wharfinger: --listen: 'x'; give [HOST]:PORT, PORT from 0 to 65535, such as :7000\n"
-    )
+def test_the_command_becomes_the_peer():
+    command = [sys.executable, "-m", "wharfinger", "ibench", "peer", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        assert (told["event"], told["host"]) == ("listening", "127.0.0.1")
+        assert Path(f"/proc/{process.pid}/exe").resolve() == ibench_path()
+        process.stdin.close()
+        assert process.wait(30) == 0

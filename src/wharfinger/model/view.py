@@ -287,6 +287,7 @@ class OffTarget:
         offered_per_second: The load for which it is sized, of which it holds ``normalized`` at its
             bound; ``None`` = it is sized by how it does.
         ahead_seconds: That load is forecast, until then; ``None`` = it is there.
+        for_neighbor: What it can spare is for a neighbor, on the server where that is.
     """
 
     normalized: float
@@ -297,6 +298,7 @@ class OffTarget:
     unused_from: int | None = None
     offered_per_second: float | None = None
     ahead_seconds: float | None = None
+    for_neighbor: bool = False
 
     @property
     def asked(self) -> str:

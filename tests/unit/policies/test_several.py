@@ -282,20 +282,35 @@ def serves(rate: float, normalized: float, used_cpus: float = 1.0, **others) -> 
     return replace(asked, workload=service)
 
 
+def stateful(request: Request) -> Request:
+    scale = replace(request.workload.scale, stateful=True)
+    return replace(request, workload=replace(request.workload, scale=scale))
+
+
+def for_neighbor(request: Request) -> Request:
+    assert request.off_target is not None
+    return replace(request, off_target=replace(request.off_target, for_neighbor=True))
+
+
 def left_by(request: Request, *cpus: int, view: View) -> list[str]:
     verdict = QUASAR.resize(request, on(*cpus), view)
     assert isinstance(verdict, Place)
     return [p.server for p in verdict.placements]
 
 
+def used_by_three(**others: int) -> dict[str, int]:
+    return {"s0": 1000, "s1": 1000, "s2": 1000, **others}
+
+
 def test_a_service_whose_load_has_gone_leaves_its_worst_server() -> None:
-    view = seen(4, 4, 4, used={"s0": 1000, "s1": 1000, "s2": 1000}, able=ABLE)
+    view = seen(4, 4, 4, used=used_by_three(), able=ABLE)
     request = serves(300.0, 1.9)
-    assert left_by(request, 1000, 1000, 1000, view=view) == ["s0", "s1"], "of equals the newest"
     verdict = QUASAR.resize(request, on(1000, 1000, 1000), view)
     assert isinstance(verdict, Place)
-    assert "s2 is left" in verdict.decision.message
-    assert "should give 127%" in verdict.decision.message
+    assert verdict.placements[0].server == "s0"
+    assert [p.server for p in verdict.placements] == ["s0", "s1"], "of equals it leaves the newest"
+    assert 1700 <= sum(p.allocation.cpu_millicpus for p in verdict.placements) <= 2000
+    assert "without s2, where it does least for its CPU" in verdict.decision.message
     slower = replace(
         request.classification,
         platform="fast",
@@ -306,25 +321,60 @@ def test_a_service_whose_load_has_gone_leaves_its_worst_server() -> None:
     assert left_by(request, 1000, 1000, 1000, view=unlike) == ["s1", "s2"]
 
 
+def test_what_is_far_too_much_goes_at_once_though_it_leaves_one_server_at_a_time() -> None:
+    view = seen(4, 4, 4, used=used_by_three(s0=2000, s1=2000, s2=2000), able=ABLE)
+    verdict = QUASAR.resize(serves(300.0, 5.0, used_cpus=0.3), on(2000, 2000, 2000), view)
+    assert isinstance(verdict, Place)
+    assert [p.allocation.cpu_millicpus for p in verdict.placements] == [1500, 1500]
+
+
+def test_whole_cpus_are_given_back_by_leaving() -> None:
+    whole = replace(ABLE, fractional_cpu=False)
+    view = seen(4, 4, 4, used=used_by_three(), able=whole)
+    assert left_by(serves(300.0, 1.8), 1000, 1000, 1000, view=view) == ["s0", "s1"]
+
+
+def flat_from(cpus: int) -> Classification:
+    """That more than so much CPU does not help on a server."""
+    columns = (500, 1000, 2000, 4000)
+    curve = Curve(columns, tuple(Estimate(min(cpu, cpus) / 10, 0.02) for cpu in columns))
+    return Classification("hand", "1", {Quantity.RATE: curve}, servers=LINEAR)
+
+
 @pytest.mark.parametrize(
-    ("request_", "full"),
+    ("request_", "used", "able"),
     [
-        (serves(300.0, 1.4), ()),
-        (serves(300.0, 1.9), ("s0", "s1")),
-        (serves(300.0, 1.9, used_cpus=1.6), ()),
-        (serves(300.0, 1.9, gang=True), ()),
-        (off(asks(300.0), 1.9), ()),
+        (serves(300.0, 1.4), {}, ABLE),
+        (serves(300.0, 1.9), {"s0": 4000, "s1": 4000, "s2": 4000}, ABLE),
+        (replace(serves(300.0, 1.9), classification=flat_from(1000)), {}, ABLE),
+        (serves(300.0, 1.9, used_cpus=1.6), {}, ABLE),
+        (serves(300.0, 1.9, gang=True), {}, ABLE),
+        (stateful(serves(300.0, 1.9)), {}, ABLE),
+        (for_neighbor(serves(300.0, 1.9)), {}, ABLE),
+        (off(asks(300.0), 1.9), {}, ABLE),
+        (serves(300.0, 1.9), {}, replace(ABLE, resize=Resize.WITHIN_ALLOCATION)),
     ],
-    ids=["its load needs it", "the others have no room", "its CPU is used", "gang", "framework"],
+    ids=[
+        "its load needs it",
+        "the others have no room",
+        "the others can't use their room",
+        "its CPU is used",
+        "gang",
+        "stateful",
+        "a neighbor wants it",
+        "framework",
+        "the engine can't",
+    ],
 )
-def test_it_stays_on_all_of_its_servers(request_: Request, full: tuple[str, ...]) -> None:
-    used = {name: 4000 if name in full else 1000 for name in ("s0", "s1", "s2")}
-    view = seen(4, 4, 4, used=used, able=ABLE)
+def test_it_stays_on_all_of_its_servers(
+    request_: Request, used: dict[str, int], able: Capabilities
+) -> None:
+    view = seen(4, 4, 4, used=used_by_three(**used), able=able)
     assert left_by(request_, 1000, 1000, 1000, view=view) == ["s0", "s1", "s2"]
 
 
 def test_a_server_is_left_in_the_zone_that_has_most_of_it() -> None:
-    view = seen(4, 4, 4, used={"s0": 1000, "s1": 1000, "s2": 1000}, able=ABLE)
+    view = seen(4, 4, 4, used=used_by_three(), able=ABLE)
     zoned = replace(view, zone=np.array([1, 1, 2]))
     request = serves(300.0, 1.9, spread=Spread.ZONE)
     assert left_by(request, 1000, 1000, 1000, view=zoned) == ["s0", "s2"]

@@ -80,9 +80,8 @@ class ByTarget:
         demand = self._demand.tracking(record, now, self.settings.settling_seconds)
         tracking = self._slack.tracking(record)
         if record.probe is not None and record.probe.lowers:
-            # Sources lower its performance, not what is offered to it; but never so deep.
-            if not (self._slack.is_deep(tracking) or self._slack.is_deep(record.tracking)):
-                tracking = record.tracking
+            # Sources lower its performance, not what is offered to it.
+            tracking = self._slack.beside_sources(record, tracking)
             return Tracked(record.name, tracking, level=record.level, demand=demand)
         is_running = tracking is not None and record.phase is Phase.RUNNING
         follow_up = is_running and any(
@@ -132,7 +131,7 @@ class ByTarget:
             risen = self._risen(record, cluster, now)
             if risen is not None:
                 yield from self._follow_off(now, record, risen, cluster)
-            elif not is_lowered or self._slack.is_deep(record.tracking):
+            elif not is_lowered or self._slack.is_below_sources(record):
                 yield from self._follow(now, record, cluster)
         yield from self._elastic.follow(now, _measured_in(event, cluster), cluster)
 

@@ -28,6 +28,9 @@ from wharfinger.policies.adaptation.elastic import ElasticSettings
 from wharfinger.policies.adaptation.phase_settings import PhaseSettings
 from wharfinger.policies.placement.resizing import BUSY
 
+WITHDRAWN = 3.0
+"""Tolerances of a probe, that its sources cost at most before they are withdrawn."""
+
 
 @dataclass(frozen=True, slots=True)
 class TargetSettings:
@@ -199,9 +202,36 @@ class Slack:
         close = target.latency.below_seconds < self.settings.gives * latency
         return close and performance.is_throttled
 
-    def is_deep(self, tracking: TargetTracking | None) -> bool:
-        """Whether it is violated by more than noise, or sources of its own probe, would."""
-        return tracking is not None and tracking.normalized_performance < self.settings.deep
+    def beside_sources(
+        self, record: WorkloadRecord, tracking: TargetTracking | None
+    ) -> TargetTracking | None:
+        """How it stands to its target while sources of its own probe rise.
+
+        As before the probe, unless it is further below its target than they could bring it; that
+        has lasted since it was first so.
+        """
+        before, performance = record.tracking, record.performance
+        was_below = self.is_below_sources(record)
+        if tracking is None or performance is None:
+            return before
+        if self.is_below_sources(record, tracking):
+            since = tracking.since if was_below else performance.measured_at
+            return replace(tracking, since=since)
+        return tracking if was_below else before
+
+    def is_below_sources(
+        self, record: WorkloadRecord, tracking: TargetTracking | None = None
+    ) -> bool:
+        """Whether it violates its target by more than sources of its probe would.
+
+        They are withdrawn where they cost a few times its tolerance. ``tracking``: ``None`` = that
+        of the record.
+        """
+        tracking, probe = tracking or record.tracking, record.probe
+        if tracking is None or probe is None or tracking.status >= 0:
+            return False
+        least = self.settings.deep * (1 - WITHDRAWN * probe.tolerance)
+        return tracking.normalized_performance < least
 
     def off_target(
         self, record: WorkloadRecord, state: ManagerState, now: float
@@ -216,7 +246,7 @@ class Slack:
             return None
         if tracking.status > 0 and _lacks_cpu_in_bursts(record, performance):
             return None
-        is_deep = self.is_deep(tracking)
+        is_deep = tracking.normalized_performance < settings.deep
         patience = settings.spare_seconds
         if short:
             patience = settings.deep_seconds
@@ -268,7 +298,7 @@ class Slack:
             or not self.is_settled(record, now)
         ):
             return None
-        return self._off(tracking, performance)
+        return replace(self._off(tracking, performance), for_neighbor=True)
 
     def _off(
         self, tracking: TargetTracking, performance: Performance, *, short: bool = False

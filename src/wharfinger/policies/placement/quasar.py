@@ -60,7 +60,6 @@ from wharfinger.policies.placement.resizing import (
     follow_on_several,
     follow_target,
 )
-from wharfinger.policies.placement.scaling_in import without_worst
 from wharfinger.policies.placement.server_options import (
     CONTENTION,
     INCOMPATIBLE,
@@ -771,8 +770,9 @@ class Quasar(ByReservation):
             return along or by_proportion(held, off, settings.resizing)
 
         if len(placements) > 1:
-            verdict = follow_on_several(self.name, request, placements, view, settings.resizing)
-            verdict = without_worst(request, placements, verdict, view, known, settings.resizing)
+            verdict = follow_on_several(
+                self.name, request, placements, view, settings.resizing, known
+            )
         else:
             verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
         if off.offered_per_second is not None:

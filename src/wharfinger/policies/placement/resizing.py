@@ -6,13 +6,14 @@ the server. What is wanted comes from proportion alone, or from the classified c
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from math import log, sqrt
+from math import exp, log, sqrt
 
 from wharfinger.classification.prediction import (
     TargetPart,
     normalized_over,
     normalized_with,
     performance_with,
+    slower,
     worse_by,
 )
 from wharfinger.model.allocation import Allocation, Placement, cpu_of
@@ -20,13 +21,15 @@ from wharfinger.model.decisions import Decision, Place, Prediction, ReasonCode, 
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate, quantile
 from wharfinger.model.units import cpu_number, memory_number
-from wharfinger.model.view import OffTarget, Request, View
+from wharfinger.model.view import OffTarget, Request, Resize, View
+from wharfinger.model.workload import WorkloadType
 from wharfinger.policies.placement.common import (
     CANT_RESIZE,
     INSTEAD_OF_RESIZE,
     change_in_place,
 )
 from wharfinger.policies.placement.least_loaded import LeastLoaded
+from wharfinger.policies.placement.several import zones_of
 from wharfinger.policies.placement.sizing import SizingSettings, prediction, sizes
 
 
@@ -158,8 +161,13 @@ def follow_on_several(
     placements: tuple[Placement, ...],
     view: View,
     settings: ResizeSettings,
+    parts: Callable[[], list[TargetPart]],
 ) -> Place | Refuse | None:
-    """More or less CPU in proportion on each of several servers, as far as each has room."""
+    """More or less CPU in proportion on each of several servers, as far as each has room.
+
+    A service that needs less leaves its worst server, where that may be. ``parts`` are how it does
+    by CPU.
+    """
     off = request.off_target
     if off is None or request.workload.best_effort:
         return None
@@ -172,24 +180,105 @@ def follow_on_several(
     if not off.lacks and target is not None and target.latency:
         size = min(before, max(size, round(_used_millicpus(off) * settings.bursts)))
     step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
-    share = size / before
-    after = tuple(_in_proportion(request, one, share, view, step) for one in placements)
+    fewer = _without_worst(request, placements, size, view, step, settings, parts)
+    after = fewer or tuple(
+        _in_proportion(request, one, size / before, view, step) for one in placements
+    )
     given = cpu_of(after)
     if abs(given - before) < settings.min_step * before:
         return None
     able = bool(view.capabilities.resize)
-    why = _why(off, whole, replace(whole, cpu_millicpus=given))
+    why, how = _why(off, whole, replace(whole, cpu_millicpus=given)), "together"
+    if fewer is not None:
+        (left,) = {p.server for p in placements} - {p.server for p in fewer}
+        how = f"without {left}, where it does least for its CPU"
     decision = Decision(
         Stage.ADAPTATION,
         policy,
         accepted=able,
         reason=ReasonCode.OK if able else ReasonCode.NOT_SUPPORTED,
-        message=f"{why}, on {len(after)} servers together" if able else CANT_RESIZE,
+        message=f"{why}, on {len(after)} servers {how}" if able else CANT_RESIZE,
         would_change="" if able else INSTEAD_OF_RESIZE,
         considered=len(after),
         numbers={"cpu_needed_millicpus": float(given), "pace": off.normalized},
     )
     return Place(after, decision) if able else Refuse(decision)
+
+
+def _without_worst(
+    request: Request,
+    placements: tuple[Placement, ...],
+    size: int,
+    view: View,
+    step: int,
+    settings: ResizeSettings,
+    parts: Callable[[], list[TargetPart]],
+) -> tuple[Placement, ...] | None:
+    """A service's other servers, with about ``size`` CPU, without the worst that it can leave.
+
+    What is left must hold its load. With the room that they have, the others must do as much as all
+    do now: a load that comes back is met in place, without a start. ``None`` = it leaves none.
+    """
+    off, scale = request.off_target, request.workload.scale
+    if off is None or off.lacks or off.for_neighbor or scale.gang or scale.stateful:
+        return None
+    is_service = request.workload.type is WorkloadType.LATENCY_CRITICAL
+    if not is_service or view.capabilities.resize is not Resize.ANY:
+        return None
+    does = _performance(request, placements, view, parts())
+    for worst in _worst_first(request, placements, view, does):
+        others = placements[:worst] + placements[worst + 1 :]
+        left = cpu_of(others)
+        if left < size:
+            continue
+        grown = tuple(_with_room(request, each, view) for each in others)
+        if sum(_performance(request, grown, view, parts())) < sum(does):
+            continue
+        less = tuple(_in_proportion(request, one, size / left, view, step) for one in others)
+        for after in (less, others):
+            share = sum(_performance(request, after, view, parts())) / sum(does)
+            if off.normalized * share >= settings.margin:
+                return after
+    return None
+
+
+def _with_room(request: Request, placement: Placement, view: View) -> Placement:
+    held = placement.allocation
+    cpu = held.cpu_millicpus + max(0, room_for(request, placement, view))
+    return replace(placement, allocation=replace(held, cpu_millicpus=cpu))
+
+
+def _performance(
+    request: Request, placements: tuple[Placement, ...], view: View, parts: list[TargetPart]
+) -> list[float]:
+    """What it does on each server, beside its neighbors there."""
+    known, does = request.classification, []
+    for each in placements:
+        cpu, row = each.allocation.cpu_millicpus, view.row(each.server)
+        own = normalized_with(parts, cpu, MEDIAN).mean if parts and cpu else float(cpu)
+        platform, drop = view.platforms[view.platform[row]], 0.0
+        if known is not None:
+            drop = slower(known, (platform,), cpu)[0].item()
+            if view.contention is not None:
+                drop += view.contention.drop_of(row, platform, known) or 0.0
+        does.append(own * exp(-drop))
+    return does
+
+
+def _worst_first(
+    request: Request, placements: tuple[Placement, ...], view: View, does: list[float]
+) -> list[int]:
+    """From where it does least for its CPU, in the zones that have most of it; the newest first."""
+    candidates = list(range(len(placements)))
+    if (zone := zones_of(request, view)) is not None:
+        here = zone[[view.row(each.server) for each in placements]].tolist()
+        counts = [here.count(each) if each else 1 for each in here]
+        candidates = [at for at in candidates if counts[at] == max(counts)]
+    by_cpu = [
+        round(each / max(1, placement.allocation.cpu_millicpus), 9)
+        for each, placement in zip(does, placements, strict=True)
+    ]
+    return sorted(candidates, key=lambda at: (by_cpu[at], -at))
 
 
 def _in_proportion(
