@@ -6,8 +6,10 @@ import pytest
 
 from tests.support.cluster import Cluster, running, server, workload
 from wharfinger.core import events as ev
+from wharfinger.core.backfill import may_fit
 from wharfinger.core.lifecycle import Phase
 from wharfinger.model.decisions import ReasonCode
+from wharfinger.model.profile import Classification
 from wharfinger.model.view import Capabilities
 from wharfinger.model.workload import Restart, RestartPolicy, Scale, Workload, WorkloadType
 
@@ -260,3 +262,15 @@ def test_no_less_important_head_keeps_room_from_the_copy_of_a_more_important_one
     assert cluster.record("head").phase is Phase.QUEUED
     _submit(cluster, workload("urgent", 500, priority=100, profile=True))
     assert cluster.record("urgent").phase is Phase.PROFILING
+
+
+def test_one_that_is_given_what_it_states_is_tried_where_all_of_that_is_free() -> None:
+    cluster = _cluster("s")
+    _submit(cluster, workload("first", 1200), workload("second", 1000))
+    record, view = cluster.record("second"), cluster.manager._residents.view()
+    assert record.deferral is ReasonCode.NO_ROOM
+    record.classification = Classification("hand", "1")
+    assert may_fit(record, view, ("s",), sizes=True), "it may need less beside fewer neighbors"
+    assert not may_fit(record, view, ("s",), sizes=False)
+    record.classification = None
+    assert not may_fit(record, view, ("s",), sizes=True), "nobody sizes what is not classified"
