@@ -172,9 +172,9 @@ def may_fit(
 ) -> bool:
     """Whether it is worth asking for a place: it costs far more than to see that there is no room.
 
-    One that was refused for want of room is asked about when a server has most of what it would
-    have got, for that is less beside fewer neighbors, or all of it where that is what it states
-    and the placement ``sizes`` nobody. That is one of those ``freed`` since; ``None`` = any.
+    One that was refused for want of room is asked about when a server, one of those ``freed`` since
+    (``None`` = any), has most of what it would have got: it may need less beside fewer neighbors. A
+    placement that does not size (``sizes``) gives what is stated; then all of that must be free.
     """
     if record.deferral is not ReasonCode.NO_ROOM or view.loads is None:
         return True

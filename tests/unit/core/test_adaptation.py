@@ -91,7 +91,7 @@ def test_who_does_not_reach_half_of_its_target_gets_cpu_sooner_and_more_of_it(
     assert resized(cluster, measure(cluster, 10, cpu=0.2, seconds=1)) == 800, "fourfold at most"
 
 
-def test_who_is_probed_meanwhile_gets_cpu_when_its_violation_is_deep() -> None:
+def test_a_probed_workload_gets_cpu_when_its_violation_is_deep() -> None:
     cluster = Cluster("feedback", able=replace(Cluster().able, probes_running=True))
     cluster.tell(ev.ServerReported(server("s", 2)))
     cluster.sync()

@@ -273,4 +273,4 @@ def test_one_that_is_given_what_it_states_is_tried_where_all_of_that_is_free() -
     assert may_fit(record, view, ("s",), sizes=True), "it may need less beside fewer neighbors"
     assert not may_fit(record, view, ("s",), sizes=False)
     record.classification = None
-    assert not may_fit(record, view, ("s",), sizes=True), "nobody sizes what is not classified"
+    assert not may_fit(record, view, ("s",), sizes=True), "what is not classified is not sized"
