@@ -222,6 +222,12 @@ cdef class Releases:
         free(odds)
         return made
 
+    def expected_by(self, double seconds):
+        """How many should have come free within that time."""
+        cdef Odds odds
+        self._odds(&seconds, 1, &odds)
+        return odds.mean
+
     def within(self, list seconds not None, Py_ssize_t position):
         """(G,) probability that so many have come free within each time; these are ascending.
 
@@ -331,6 +337,13 @@ def switch_after(
     return best
 
 
+cdef enum:
+    # Of more servers so many runs of so many are looked at, evenly spread: shares of all residents
+    # are estimates. Where platforms follow each other in some order, a run has all of them.
+    RUNS = 64
+    RUN = 32
+
+
 def room_by_quality(
     const double[::1] quality,
     const uint8_t[::1] accepting,
@@ -363,17 +376,19 @@ def room_by_quality(
 
     Returns:
         Whether so many have room now of the servers that it takes; whether of those that it takes
-        later; and of all residents the share at whose ends one has room, both ways. A server that
-        accepts no work or is not settled has none. Where it has room now, the others are not told.
+        later; and of all residents the share at whose ends one has room, both ways: of more than
+        2,048 servers as many tell that for all. A server that accepts no work or is not settled has
+        none. Where it has room now, the others are not told.
 
     Raises:
         ValueError: The columns' lengths differ.
     """
     cdef Py_ssize_t s, servers = quality.shape[0]
+    cdef Py_ssize_t run = 0, runs = 1, begin, end
     cdef bint takes_all = suitable is None
     cdef int64_t everyone = 0, useful = 0, useful_later = 0
     cdef int64_t now = 0, later = 0
-    cdef double staying, then, cpu_then, memory_then
+    cdef double staying, then
     if not (
         accepting.shape[0] == unsettled.shape[0] == residents.shape[0] == servers
         and cpu_capacity.shape[0] == cpu_allocated.shape[0] == servers
@@ -383,35 +398,44 @@ def room_by_quality(
     if not takes_all and (platform is None or platform.shape[0] != servers):
         raise ValueError("columns of servers have different lengths")
     for s in range(servers):
-        everyone += residents[s]
-        if not accepting[s] or unsettled[s]:
-            continue
-        if not takes_all and not suitable[platform[s]]:
-            continue
+        # Where none has room, two columns are read.
         if (
-            cpu_capacity[s] - cpu_allocated[s] >= cpu
-            and memory_capacity[s] - memory_allocated[s] >= memory
-        ):
-            if least <= quality[s] < below:
-                now += 1
-                if now >= at_least:
-                    return True, False, 1.0, 1.0
-            if later_least <= quality[s] < later_below:
-                later += 1
-        if residents[s] < 1:
-            continue
-        # One ends that holds as much, and presses as much, as the mean of its server.
-        staying = 1.0 - 1.0 / <double>residents[s]
-        if (
-            <double>cpu_capacity[s] - <double>cpu_allocated[s] * staying < <double>cpu
-            or <double>memory_capacity[s] - <double>memory_allocated[s] * staying < <double>memory
+            cpu_capacity[s] - cpu_allocated[s] < cpu
+            or memory_capacity[s] - memory_allocated[s] < memory
+            or not accepting[s] or unsettled[s]
+            or not (takes_all or suitable[platform[s]])
         ):
             continue
-        then = 1.0 - (1.0 - quality[s]) * staying
-        if least <= then < below:
-            useful += residents[s]
-        if later_least <= then < later_below:
-            useful_later += residents[s]
+        if least <= quality[s] < below:
+            now += 1
+            if now >= at_least:
+                return True, False, 1.0, 1.0
+        if later_least <= quality[s] < later_below:
+            later += 1
+    if servers > RUNS * RUN:
+        runs = RUNS
+    for run in range(runs):
+        begin = run * servers // runs
+        end = begin + RUN if runs > 1 else servers
+        for s in range(begin, end):
+            everyone += residents[s]
+            if residents[s] < 1 or not accepting[s] or unsettled[s]:
+                continue
+            if not (takes_all or suitable[platform[s]]):
+                continue
+            # One ends that holds as much, and presses as much, as the mean of its server.
+            staying = 1.0 - 1.0 / <double>residents[s]
+            if (
+                <double>cpu_capacity[s] - <double>cpu_allocated[s] * staying < <double>cpu
+                or <double>memory_capacity[s] - <double>memory_allocated[s] * staying
+                < <double>memory
+            ):
+                continue
+            then = 1.0 - (1.0 - quality[s]) * staying
+            if least <= then < below:
+                useful += residents[s]
+            if later_least <= then < later_below:
+                useful_later += residents[s]
     if not everyone:
         return False, later >= at_least, 0.0, 0.0
     return (
@@ -449,6 +473,7 @@ def near_best(
     cdef Py_ssize_t p, platforms = drop.shape[0]
     cdef double fastest = 0.0, best = 0.0, may = log1p(slower_by)
     cdef bint found = False, all_are = True
+    cdef uint8_t[::1] near
     if not variance.shape[0] == largest.shape[0] == platforms:
         raise ValueError("columns of platforms have different lengths")
     for p in range(platforms):
@@ -456,17 +481,25 @@ def near_best(
             found, fastest = True, drop[p]
     if not found:
         return None
-    kept_array, near_array = np.zeros(platforms), np.zeros(platforms, dtype=np.bool_)
-    cdef double[::1] kept = kept_array
-    cdef uint8_t[::1] near = near_array.view(np.uint8)
-    for p in range(platforms):
-        kept[p] = 0.5 * erfc((drop[p] - fastest - may) / sqrt(2.0 * (variance[p] + std * std)))
-        if largest[p] >= cpu:
-            best = max(best, kept[p])
-    for p in range(platforms):
-        near[p] = kept[p] >= share * best
-        all_are = all_are and near[p]
-    return None if all_are else near_array
+    cdef double* kept = <double*>malloc(platforms * sizeof(double))
+    if kept == NULL:
+        raise MemoryError
+    try:
+        for p in range(platforms):
+            kept[p] = 0.5 * erfc((drop[p] - fastest - may) / sqrt(2.0 * (variance[p] + std * std)))
+            if largest[p] >= cpu:
+                best = max(best, kept[p])
+        for p in range(platforms):
+            all_are = all_are and kept[p] >= share * best
+        if all_are:
+            return None
+        near_array = np.empty(platforms, dtype=np.uint8)
+        near = near_array
+        for p in range(platforms):
+            near[p] = kept[p] >= share * best
+        return near_array.view(np.bool_)
+    finally:
+        free(kept)
 
 
 def tiers_with_room(

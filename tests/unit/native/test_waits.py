@@ -56,6 +56,7 @@ def test_when_busy_servers_come_free(seed, most, times, points):
     none, mean, variance = reference_releases(table, began, 990.0, most, seconds)
     releases = BusyCurve(*table).releases(began, 990.0, most)
     assert releases.expected(seconds.tolist()) == pytest.approx(mean.tolist(), abs=1e-9)
+    assert [releases.expected_by(t) for t in seconds] == releases.expected(seconds.tolist())
     assert releases.within(seconds.tolist(), 1) == pytest.approx((1 - none).tolist(), abs=1e-9)
     for position in (2, 7):
         deviations = (mean - (position - 0.5)) / np.sqrt(np.maximum(variance, 1e-12))
@@ -154,6 +155,32 @@ def test_servers_with_room_by_their_quality(seed, servers):
     )
     with pytest.raises(ValueError, match="different lengths"):
         room_by_quality(quality, *columns, *need, *own, *later, 1, None, suitable)
+
+
+@pytest.mark.parametrize("order", ["in turn", "one after the other"])
+def test_of_many_servers_some_tell_the_share_of_all(order: str) -> None:
+    """One of which has room now is found wherever it is."""
+    count, platforms, rng = 10_000, 10, np.random.default_rng(1)
+    rows = np.arange(count)
+    platform = rows % platforms if order == "in turn" else rows * platforms // count
+    suitable = (np.arange(platforms) < 4).astype(np.uint8)
+    ones, nobody = np.ones(count, dtype=np.uint8), np.zeros(count, dtype=np.uint8)
+    capacity, memory = np.full(count, 4000), np.full(count, 2**30)
+    residents = rng.integers(1, 5, count)
+    allocated = rng.integers(3500, 4001, count)
+    columns = ones, nobody, capacity, allocated, memory, memory // 2, residents
+    asked = 1000, 2**20, 0.5, np.inf, 0.7, np.inf, 1, platform, suitable
+    quality = rng.random(count)
+    told = room_by_quality(quality, *columns, *asked)
+    assert told[:2] == (False, False)
+    staying = 1 - 1 / residents
+    then = 1 - (1 - quality) * staying
+    useful = (platform < 4) & (capacity - allocated * staying >= 1000)
+    for share, least in zip(told[2:], (0.5, 0.7), strict=True):
+        whole = residents[useful & (then >= least)].sum() / residents.sum()
+        assert share == pytest.approx(whole, abs=0.05)
+    allocated[4321], platform[4321], quality[4321] = 0, 0, 1.0
+    assert room_by_quality(quality, *columns, *asked) == (True, False, 1.0, 1.0)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 9))

@@ -249,7 +249,9 @@ def test_the_best_platform_is_one_that_it_fits_on() -> None:
     assert taken.tolist() == [False, True, True]
     labelled = replace(question, allowed=np.array([1, 0, 0], dtype=np.uint8))
     slack = waiting_slack(labelled, view.platforms)
-    assert suitable_platforms(labelled, slack, view) is None, "its labels leave it the slow ones"
+    assert suitable_platforms(labelled, slack, view, 1000) is None, (
+        "its labels leave it the slow ones"
+    )
 
 
 @pytest.mark.parametrize("settings", [ArqSettings(), ArqSettings(platforms=Platforms.ANY)])

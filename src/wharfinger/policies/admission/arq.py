@@ -319,7 +319,7 @@ class Arq(Fifo):
         numbers["switch_seconds"] = after
         where = self._classes[at - 1] if at > 0 and after < left else "any server"
         need, told = request.reserved(view.cluster.capabilities), ""
-        suitable = self._suitable(request, slack, view.cluster)
+        suitable = self._suitable(request, slack, view.cluster, need)
         in_time = self._served(place, need, ends, [left], after, view, suitable)
         if in_time is not None:
             over = numbers["wait_over_slack_probability"] = 1 - in_time[0]
@@ -397,7 +397,8 @@ class Arq(Fifo):
         if of_servers is None:
             return ()
         begin = self._pools_begin(of_servers, view.cluster)
-        suitable = self._suitable(request, slack, view.cluster)
+        need = request.reserved(view.cluster.capabilities)
+        suitable = self._suitable(request, slack, view.cluster, need)
         # What its residents cause is what their server's quality is: it may come into any class.
         awaited = np.ones(len(of_servers), dtype=np.bool_)
         if suitable is not None:
@@ -408,18 +409,18 @@ class Arq(Fifo):
         # NaN is in no class.
         of_servers = np.where(awaited, of_servers, np.nan)
         bounds = [-inf, *begin, inf][at : self._end_above(at, view) + 1]
-        tiers, has_room = tiers_by_quality(request, view.cluster, of_servers, bounds)
+        tiers, has_room = tiers_by_quality(need, view.cluster, of_servers, bounds)
         useful = [servers for servers, fits in zip(tiers, has_room, strict=True) if fits]
         # Empty would say that it may take any.
         return ServerSets.of(useful or [tiers[0]], awaited)
 
     def _suitable(
-        self, request: Request, slack: WaitingSlack, cluster: View
+        self, request: Request, slack: WaitingSlack, cluster: View, need: Allocation
     ) -> NDArray[np.bool_] | None:
         """(P,) the platforms that one takes that waits in a class; ``None`` = all."""
         if self.settings.platforms is Platforms.ANY:
             return None
-        return suitable_platforms(request, slack, cluster)
+        return suitable_platforms(request, slack, cluster, need.cpu_millicpus)
 
     def blocks(self, reason: ReasonCode) -> bool:
         """For want of room; of a server of its class only where all of a class take the same."""
@@ -477,7 +478,7 @@ class Arq(Fifo):
             return [1.0] * len(times)
         before = place.before
         before += place.ahead if self._takes_higher else view.waiting.get(ANY, 0)
-        (at_turn,) = ends.expected([turns_after])
+        at_turn = ends.expected_by(turns_after)
         in_time = []
         for time, end in zip(times, ends.expected(times), strict=True):
             before_turn = min(end, at_turn)

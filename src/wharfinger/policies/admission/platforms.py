@@ -20,7 +20,7 @@ NEAR_BEST = 0.3
 
 
 def suitable_platforms(
-    request: Request, slack: WaitingSlack, cluster: View
+    request: Request, slack: WaitingSlack, cluster: View, cpu_millicpus: int
 ) -> NDArray[np.bool_] | None:
     """(P,) the platforms on which its target is not much less likely kept than on the best.
 
@@ -32,7 +32,6 @@ def suitable_platforms(
     serves = request.workload.type is WorkloadType.LATENCY_CRITICAL
     if known is None or not expected or serves or len(cluster.platforms) < 2:
         return None
-    cpu = request.reserved(cluster.capabilities).cpu_millicpus
-    drop, variance = slower(known, cluster.platforms, cpu)
+    drop, variance = slower(known, cluster.platforms, cpu_millicpus)
     largest, longer = cluster.largest_cpu(request.allowed), slack.spare_seconds / expected
-    return near_best(drop, variance, largest, max(1, cpu), longer, LEAST_STD, NEAR_BEST)
+    return near_best(drop, variance, largest, max(1, cpu_millicpus), longer, LEAST_STD, NEAR_BEST)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from wharfinger.core.seams.admission import Servers
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import Array
-from wharfinger.model.view import Request, View
+from wharfinger.model.view import View
 from wharfinger.native import room_by_quality, tiers_with_room
 
 GIVES = 0.4
@@ -66,10 +66,9 @@ def room(
 
 
 def tiers_by_quality(
-    request: Request, cluster: View, quality: Array, bounds: list[float]
+    need: Allocation, cluster: View, quality: Array, bounds: list[float]
 ) -> tuple[Sequence[Servers], list[bool]]:
     """The servers between each two qualities, and whether one there has room now."""
-    need = request.reserved(cluster.capabilities)
     return tiers_with_room(
         quality,
         cluster.accepting,
