@@ -10,7 +10,10 @@ percentile of the first minute was within the predicted 90% interval.
 
 With `--periods N` instead: a load that rises once a minute, with the forecast and without it.
 
-Run it with: python -m benchmarks.live [--minutes 3] [--starts 0] [--periods 0] [--seed 0] [-o json]
+With `--phases N` instead: N phases of each of two programs, and which are found.
+
+Run it with: python -m benchmarks.live [--minutes 3] [--starts 0] [--periods 0] [--phases 0]
+[--seed 0] [-o json]
 `--minutes` is the time for which each policy is watched. Nothing here asserts anything.
 """
 
@@ -32,7 +35,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from benchmarks import _live_seasons, _live_starts
+from benchmarks import _live_phases, _live_seasons, _live_starts
 from benchmarks._harness import machine
 from benchmarks._live_mix import LOW, Mix, draw, free_port, measure_alone
 from benchmarks.measuring import children, cpu_seconds, resident_bytes
@@ -323,6 +326,7 @@ def options() -> argparse.Namespace:
         "--starts", type=int, default=0, help="of redis and nginx, each (default: none)"
     )
     parser.add_argument("--periods", type=int, default=0, help="of a seasonal load (default: none)")
+    parser.add_argument("--phases", type=int, default=0, help="of two programs (default: none)")
     parser.add_argument("--times", type=float, default=1.0, help="the rates of these (default: 1)")
     parser.add_argument("--policies", default=",".join(CONTENDERS), help="default: all")
     parser.add_argument("--workloads", type=int, default=30, help="of the overhead (default: 30)")
@@ -354,6 +358,20 @@ def watch_seasons(given: argparse.Namespace, document: dict[str, Any]) -> None:
     say(given, document, _live_seasons.shown(found))
 
 
+def watch_phases(given: argparse.Namespace, document: dict[str, Any]) -> None:
+    """Two programs whose phases are known, instead of all else."""
+    one, two, *_ = (*sorted(os.sched_getaffinity(0)), None)
+    if two is None:
+        sys.exit("--phases: each of two programs has a CPU of its own; this machine gives one")
+    options = ("--policy", _live_phases.POLICY, "--servers", f"one={one},two={two}")
+    with (
+        tempfile.TemporaryDirectory(dir="/var/tmp") as place,
+        running(Path(place), *options) as (live, client, _),
+    ):
+        document["phases"] = found = _live_phases.phases(live, client, given.phases)
+    say(given, document, _live_phases.shown(found))
+
+
 def say(given: argparse.Namespace, document: dict[str, Any], lines: Iterable[str]) -> None:
     """The document, or its lines after those of the machine."""
     document["machine"] = about = machine()
@@ -381,6 +399,9 @@ def main() -> None:
         return
     if given.periods:
         watch_seasons(given, document)
+        return
+    if given.phases:
+        watch_phases(given, document)
         return
     with tempfile.TemporaryDirectory(dir="/var/tmp") as place:
         alone = measure_alone()

@@ -16,7 +16,7 @@ from wharfinger.native import near_best
 from wharfinger.policies.admission.slack import WaitingSlack
 
 NEAR_BEST = 0.3
-"""Share of the best platform's probability that suffices. Measured (docs/arq.md)."""
+"""Share of the best platform's probability that suffices. Measured (docs/arq-measured.md)."""
 
 
 def suitable_platforms(

@@ -18,7 +18,7 @@ from wharfinger.native import room_by_quality, tiers_with_room
 
 GIVES = 0.4
 """Share of the ends that should give it a place which do: classes of servers change, and others
-come before it. Measured (docs/arq.md)."""
+come before it. Measured (docs/arq-measured.md)."""
 TAKEN = 0.5
 """Ends that each of those takes that wait before it; the others of them are served elsewhere, or
 beside it. Measured, too."""
