@@ -33,6 +33,7 @@ while True:
     print(f"done={done}", flush=True)
 """
 NAMES = ("first", "second")
+KINDS = ["ProbePlanned", "ReclassificationPlanned"]
 PROBED, BY_THAT_ALONE = "probed for another phase", "reclassified by that alone"
 
 
@@ -79,7 +80,7 @@ def phases(live: LiveManager, client: Client, count: int) -> dict[str, Any]:
         )
     live.submit(*given)
     time.sleep(max(each.begin[-1] for each in seen.values()) + FOUND_SECONDS - time.time())
-    for event in client.get("events"):
+    for event in client.get("events", query={"limit": 10_000, "kind": KINDS}):
         if (name := event["name"]) in seen and is_alarm(event):
             seen[name].alarms.append(datetime.fromisoformat(event["logged_at"]).timestamp())
     found = [seconds for each in seen.values() for seconds in each.found()]
