@@ -32,6 +32,8 @@ PANEL_INCHES = 4.6
 _EDGE = "#14307d"
 _SHAPES = ("o", "s", "^", "D", "v", "P", "X")
 _PARTS = (("#14307d", ""), ("#9a9a9a", "...."), ("#f2f2f2", "////"), ("#ffffff", ""))
+UPRIGHT = 60
+"""Characters of the names below bars that stand side by side; longer ones are turned."""
 NAMED_CELLS = 17
 """Limit of columns with names and numbers; more would be too small to read."""
 _ROOM = 0.55
@@ -228,7 +230,8 @@ def _bars(
                     edgecolor="black", linewidth=0.6,
                 )  # fmt: skip
                 below = below + values if stacked else below
-            axes.set_xticks(places, labels=list(each))
+            rotation, side = (60, "right") if sum(map(len, each)) > UPRIGHT else (0, "center")
+            axes.set_xticks(places, labels=list(each), rotation=rotation, ha=side)
         _legend_below(figure, all_axes)
     return figure
 

@@ -36,6 +36,11 @@ from wharfinger.experiments.paragon_table1 import PARAGON_TABLE1
 from wharfinger.experiments.paragon_table3 import PARAGON_TABLE3
 from wharfinger.experiments.paragon_table4 import PARAGON_TABLE4
 from wharfinger.experiments.physics_matrices import PHYSICS_MATRICES
+from wharfinger.experiments.pythia_contention import (
+    PYTHIA_FIGURE5,
+    PYTHIA_FIGURE15,
+    PYTHIA_TABLE1,
+)
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
 from wharfinger.experiments.pythia_figure16 import PYTHIA_FIGURE16
 from wharfinger.experiments.pythia_prediction import (
@@ -76,10 +81,13 @@ _ALL: tuple[Experiment, ...] = (
     QUASAR_OVERHEADS,
     QUASAR_PHASES,
     QUASAR_ACCOUNTING,
+    PYTHIA_TABLE1,
+    PYTHIA_FIGURE5,
     PYTHIA_FIGURE6,
     PYTHIA_FIGURE9,
     PYTHIA_FIGURE10,
     PYTHIA_UNSEEN,
+    PYTHIA_FIGURE15,
     PYTHIA_FIGURE16,
     IBENCH_FIGURE51,
     IBENCH_FIGURE52,

@@ -21,6 +21,7 @@ from wharfinger.experiments import (
     ibench_figure59,
     ibench_sources,
     physics_matrices,
+    pythia_contention,
     pythia_figure6,
     quasar_figure2,
 )
@@ -33,7 +34,10 @@ from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 NAMES = (
     "quasar-figure2",
+    "pythia-table1",
+    "pythia-figure5",
     "pythia-figure6",
+    "pythia-figure15",
     "ibench-figure51",
     "ibench-figure52",
     "ibench-figure53",
@@ -47,6 +51,9 @@ FEW = ("streamcluster", "bzip2", "mcf", "hmmer")
 
 SMALL = {
     "quasar-figure2": partial(quasar_figure2.look, jobs=1),
+    "pythia-table1": pythia_contention.table1,
+    "pythia-figure5": pythia_contention.by_service,
+    "pythia-figure15": pythia_contention.variation,
     "pythia-figure6": partial(pythia_figure6.look, names=FEW),
     "ibench-figure51": partial(ibench_figure51.look, most=2),
     "ibench-figure52": ibench_figure52.look,
@@ -127,6 +134,25 @@ def test_a_service_that_waits_for_memory_is_underestimated():
     found = measured(run("pythia-figure6"))
     assert found["streamer/degree-3/mean"] < 0 < found["both/degree-3/mean"]
     assert found["table2/redis/graph-analytics-3"] < found["table2/redis/graph-analytics-1"]
+
+
+def test_sums_of_the_papers_sets_are_mostly_too_high():
+    found = measured(run("pythia-table1"))
+    assert len(found) == 2 * len(pythia_contention.TABLE1)
+    assert np.mean([error > 0 for error in found.values()]) > 0.5
+
+
+def test_what_batch_programs_take_grows_with_their_number():
+    found = measured(run("pythia-figure15"))
+    for name in pythia_figure6.PYTHIA_SERVICES:
+        assert 0 < found[f"{name}/degree-2/lost-median"] < found[f"{name}/degree-3/lost-median"]
+        assert found[f"{name}/variation-of-17"] < found[f"{name}/variation-of-all"]
+
+
+def test_contention_hangs_on_the_service():
+    found = measured(run("pythia-figure5"))
+    assert found["degree-1/apart"] > 0
+    assert found["figure4/redis/bodytrack"] < found["figure4/redis/canneal"]
 
 
 def test_sets_are_all_or_a_sample():
