@@ -339,7 +339,7 @@ def switch_after(
 
 cdef enum:
     # Of more servers so many runs of so many are looked at, evenly spread: shares of all residents
-    # are estimates. Where platforms follow each other in some order, a run has all of them.
+    # are estimates. Where platforms take turns, a run has all of them.
     RUNS = 64
     RUN = 32
 
@@ -414,28 +414,34 @@ def room_by_quality(
             later += 1
     if servers > RUNS * RUN:
         runs = RUNS
-    for run in range(runs):
-        begin = run * servers // runs
-        end = begin + RUN if runs > 1 else servers
-        for s in range(begin, end):
-            everyone += residents[s]
-            if residents[s] < 1 or not accepting[s] or unsettled[s]:
-                continue
-            if not (takes_all or suitable[platform[s]]):
-                continue
-            # One ends that holds as much, and presses as much, as the mean of its server.
-            staying = 1.0 - 1.0 / <double>residents[s]
-            if (
-                <double>cpu_capacity[s] - <double>cpu_allocated[s] * staying < <double>cpu
-                or <double>memory_capacity[s] - <double>memory_allocated[s] * staying
-                < <double>memory
-            ):
-                continue
-            then = 1.0 - (1.0 - quality[s]) * staying
-            if least <= then < below:
-                useful += residents[s]
-            if later_least <= then < later_below:
-                useful_later += residents[s]
+    # Where some tell nothing, all are looked at.
+    while True:
+        everyone = useful = useful_later = 0
+        for run in range(runs):
+            begin = run * servers // runs
+            end = begin + RUN if runs > 1 else servers
+            for s in range(begin, end):
+                everyone += residents[s]
+                if residents[s] < 1 or not accepting[s] or unsettled[s]:
+                    continue
+                if not (takes_all or suitable[platform[s]]):
+                    continue
+                # One ends that holds as much, and presses as much, as the mean of its server.
+                staying = 1.0 - 1.0 / <double>residents[s]
+                if (
+                    <double>cpu_capacity[s] - <double>cpu_allocated[s] * staying < <double>cpu
+                    or <double>memory_capacity[s] - <double>memory_allocated[s] * staying
+                    < <double>memory
+                ):
+                    continue
+                then = 1.0 - (1.0 - quality[s]) * staying
+                if least <= then < below:
+                    useful += residents[s]
+                if later_least <= then < later_below:
+                    useful_later += residents[s]
+        if runs == 1 or (useful and useful_later):
+            break
+        runs = 1
     if not everyone:
         return False, later >= at_least, 0.0, 0.0
     return (

@@ -1,9 +1,10 @@
 """A policy that claims it does no worse than least-loaded and random, where scenarios are small.
 
 Kept targets and mean performance over target, 0 for what never ran, are at most a point below the
-better one's, on every scenario in every regime. Draws are identical, and differences are taken
-workload by workload. A test fails where harm of more than a point is likelier than 95%, so a pass
-of one case says little; one test joins all cases of a policy, where chance is small.
+better one's, on every shipped scenario of physics in every regime. Draws are identical, and
+differences are taken workload by workload. A test fails where harm of more than a point is likelier
+than 95%, so a pass of one case says little; one test joins all cases of a policy, where chance is
+small.
 """
 
 import os
@@ -42,7 +43,7 @@ CASES = [
     if name not in NEEDS_FILES | IBENCHS
 ] + [Case("paragon-local-low", regime) for regime in ("contended", "overcommitted")]
 MORE_SEEDS = {"paragon-local-oversubscribed": (1, 2, 3, 4, 5, 6)}
-"""Where waiting decides, which two seeds do not tell: with many each policy is ahead."""
+"""Where waiting decides: with two seeds chance was taken for harm (decision 0053)."""
 OTHER_REGIMES = [
     replace(case, regime=regime, seeds=MORE_SEEDS.get(case.scenario, case.seeds))
     for case in CASES

@@ -33,7 +33,7 @@ _EDGE = "#14307d"
 _SHAPES = ("o", "s", "^", "D", "v", "P", "X")
 _PARTS = (("#14307d", ""), ("#9a9a9a", "...."), ("#f2f2f2", "////"), ("#ffffff", ""))
 UPRIGHT = 60
-"""Characters of the names below bars that stand side by side; longer ones are turned."""
+"""Where the names below all bars have more characters together, they are turned."""
 NAMED_CELLS = 17
 """Limit of columns with names and numbers; more would be too small to read."""
 _ROOM = 0.55

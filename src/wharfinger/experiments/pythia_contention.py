@@ -7,6 +7,7 @@ members'), 5.6 (what batch programs take of one another). Curves, sets and servi
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from math import nan
 
 import numpy as np
 
@@ -53,7 +54,7 @@ FIGURE14 = {REDIS: 0.014, MONGODB: 0.03}
 """What three instead of one take of the CPU utilization of the median program."""
 
 
-class Beside:
+class ServiceBeside:
     """One service: its performance beside sets, and their contention, off its own curve."""
 
     def __init__(self, truth: Physics, name: str) -> None:
@@ -76,9 +77,9 @@ class Beside:
         return list(self.truth.rates(PLATFORM, [*residents, self.service])[: len(names)])
 
 
-def _services(regime: Regime, seed: int) -> dict[str, Beside]:
+def _services(regime: Regime, seed: int) -> dict[str, ServiceBeside]:
     truth = world(regime, seed, 1.0)
-    return {name: Beside(truth, name) for name in PYTHIA_SERVICES}
+    return {name: ServiceBeside(truth, name) for name in PYTHIA_SERVICES}
 
 
 # --- what one set causes to two services --------------------------------------------------------
@@ -142,7 +143,7 @@ def table1(regime: Regime, seed: int) -> StudyFindings:
     drawn: dict[str, dict[str, float]] = {}
     services = _services(regime, seed)
     for number, one in enumerate(TABLE1, 1):
-        drawn[str(number)] = dict.fromkeys(services, 0.0)
+        drawn[str(number)] = dict.fromkeys(services, nan)
         for name, service in services.items():
             joint = service.contention(*one)
             if joint >= MIN_MIB:
@@ -166,6 +167,7 @@ PYTHIA_TABLE1 = GroundTruthStudy(
     notes=(
         "Of which service the table is, it does not say: its numbers stand beside both.",
         f"Sets beyond a curve's floor, or below {MIN_MIB} MiB, are left out.",
+        "The picture is of the first population.",
     ),
     pictures=(
         Picture(
@@ -182,7 +184,7 @@ PYTHIA_TABLE1 = GroundTruthStudy(
 
 
 def variation(regime: Regime, seed: int) -> StudyFindings:
-    """Of each program's rate over the others that it can have."""
+    """Of each program's rate over the neighbors that it can have."""
     numbers: dict[str, float] = {}
     drawn: dict[str, dict[str, float]] = {program: {} for program in PYTHIA_BATCH}
     for name, service in _services(regime, seed).items():
@@ -201,7 +203,7 @@ def variation(regime: Regime, seed: int) -> StudyFindings:
 
 
 def _lost(
-    name: str, service: Beside, pairs: Mapping[str, Array], seed: int
+    name: str, service: ServiceBeside, pairs: Mapping[str, Array], seed: int
 ) -> Iterator[tuple[str, float]]:
     """What one and two further batch programs take of a program's rate beside the service."""
     alone = {program: service.rates(program)[0] for program in PYTHIA_BATCH}
@@ -227,14 +229,15 @@ PYTHIA_FIGURE15 = GroundTruthStudy(
     | {f"{name}/degree-3/lost-median": lost for name, lost in FIGURE14.items()},
     notes=(
         "Published are CPU utilizations; here a program's CPUs are its own, and its rate falls.",
-        "variation: standard deviation over the mean, of a program beside each other one.",
+        "variation: standard deviation over the mean, of a program beside each, itself too.",
         "lost: of its rate beside the service alone.",
+        "The picture is of the first population.",
     ),
     pictures=(
         Picture(
             "variation",
             physics_plots.grouped,
-            "Variation of a batch program's rate beside each other one",
+            "Variation of a batch program's rate beside each one",
             {"ylabel": "deviation over mean (%)"},
         ),
     ),
