@@ -1,7 +1,7 @@
 """A real program with phases that are known: how many are found, how soon, and false alarms.
 
-Two programs on two CPUs. Their work takes three times as long in every other phase;
-a phase lasts a minute and a half, and the programs' phases begin three quarters of a minute apart.
+Two programs on two CPUs. Their work takes three times as long in every other phase. A phase lasts a
+minute and a half, and the programs' phases begin three quarters of a minute apart.
 A phase is found where, within ``FOUND_SECONDS`` of its begin, sources rise beside the program
 because it left its level, or it is classified again by that alone. Any other such alarm is false.
 """

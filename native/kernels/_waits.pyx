@@ -376,8 +376,9 @@ def room_by_quality(
 
     Returns:
         Whether so many have room now of the servers that it takes; whether of those that it takes
-        later; and of all residents the share at whose ends one has room, both ways: of more than
-        2,048 servers as many tell that for all. A server that accepts no work or is not settled has
+        later; and of all residents the share at whose ends one has room, both ways. In a cluster of
+        more than 2,048 servers that share is estimated from as many, or from all if those have no
+        such resident. A server that accepts no work or is not settled has
         none. Where it has room now, the others are not told.
 
     Raises:

@@ -60,7 +60,7 @@ MEASURED = [
     for folder in os.environ.get("WHARFINGER_TABLES", "").split(":")
     if folder
 ]
-"""Directories of measured tables, which no project ships; separated by colons."""
+"""Measured tables that the environment names: directories, separated by colons."""
 
 UNDER_ARQ = " + arq"
 OF_SERVICES = {

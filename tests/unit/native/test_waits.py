@@ -164,11 +164,11 @@ def test_of_many_servers_some_tell_the_share_of_all(order: str) -> None:
     rows = np.arange(count)
     platform = rows % platforms if order == "in turn" else rows * platforms // count
     suitable = (np.arange(platforms) < 4).astype(np.uint8)
-    ones, nobody = np.ones(count, dtype=np.uint8), np.zeros(count, dtype=np.uint8)
+    ones, unsettled = np.ones(count, dtype=np.uint8), np.zeros(count, dtype=np.uint8)
     capacity, memory = np.full(count, 4000), np.full(count, 2**30)
     residents = rng.integers(1, 5, count)
     allocated = rng.integers(3500, 4001, count)
-    columns = ones, nobody, capacity, allocated, memory, memory // 2, residents
+    columns = ones, unsettled, capacity, allocated, memory, memory // 2, residents
     asked = 1000, 2**20, 0.5, np.inf, 0.7, np.inf, 1, platform, suitable
     quality = rng.random(count)
     told = room_by_quality(quality, *columns, *asked)
