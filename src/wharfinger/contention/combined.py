@@ -1,4 +1,4 @@
-"""Contention by source and by pair as one model: what is known better of the newcomer decides."""
+"""Contention by source and by pair as one model: by pair where pairs are known."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class CombinedSettings:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The model: by pair where pairs are known and no score was measured, else by source."""
+    """The model."""
 
     settings: CombinedSettings = field(default_factory=CombinedSettings)
     name: ClassVar[str] = "combined"
@@ -60,12 +60,10 @@ class CombinedTable(ContentionTable):
             table.drop(row)
 
     def assess(self, request: Request, view: View, confidence: float) -> Assessment:
-        """By measured scores, else by what ran together, else by predicted scores."""
+        """By pair where the newcomer is known so, else by source."""
         by_source, by_pair = (table.assess(request, view, confidence) for table in self._tables)
         made = request.classification
-        if made is None or not made.pairs:
-            return by_source
-        return by_source if made.scores_measured and by_source.informed else by_pair
+        return by_pair if made is not None and made.pairs else by_source
 
     def slowdown_of(self, row: int, name: str) -> Estimate | None:
         """By the first that knows it."""

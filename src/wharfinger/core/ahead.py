@@ -1,6 +1,6 @@
 """What may go ahead of a blocked head: the pipeline asks here, behind one, before it decides."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
@@ -58,9 +58,32 @@ class Backfilling:
         blocked = filter(None, map(heads.of, earlier))
         return next((head for head in blocked if _is_passed_for_long(head.request)), None)
 
+    def urgent(self, queues: Iterable[str]) -> int | None:
+        """The priority of the first that waits to be profiled, if one in a queue has a lower one.
+
+        ``None`` = none has, or that first is best-effort work, which uses what others leave.
+        """
+        line, open_in = self._cluster.unprofiled, self._cluster.queues.open
+        if not line or self._cluster.state.workloads[line[0][3]].workload.best_effort:
+            return None
+        first = line[0][0]
+        lower = any(waiting[-1][0] > first for queue in queues if (waiting := open_in(queue)))
+        return -first if lower else None
+
+    def profiled_before(self, record: WorkloadRecord) -> BlockedHead | None:
+        """What waits for room to be profiled, where its priority is higher than this workload's."""
+        first, line = self.unprofiled, self._cluster.unprofiled
+        if first is None or not line or line[0][3] != first.name:
+            return None
+        waiting = first.request.workload
+        exempt = record.workload.best_effort or waiting.best_effort
+        return first if waiting.priority > record.workload.priority and not exempt else None
+
     def expected(self, now: float, head: BlockedHead | None, decision: Decision) -> Decision:
-        """The refusal of a head, with when and where it should start."""
-        kept = None if head is None else self._keep_room(now, head)
+        """The refusal of a head, with when and where it should start, unless that is said."""
+        if head is None or decision.reason is ReasonCode.BEHIND_OTHERS:
+            return decision
+        kept = self._keep_room(now, head)
         return decision if kept is None else expected_start(decision, kept, now)
 
     def placed(
@@ -75,18 +98,21 @@ class Backfilling:
         ``place`` answers without the servers in these rows.
         """
         verdict = place(frozenset())
-        kept = self._keep_room(now, head) if isinstance(verdict, Place) else None
-        if isinstance(verdict, Place) and kept is not None and _delays(now, record, verdict, kept):
-            other = place(kept.rows)
-            if not isinstance(other, Place) or _delays(now, record, other, kept):
-                return Refuse(_would_delay(verdict.decision, head.name, kept.when(now)))
-            verdict = other
-        if isinstance(verdict, Place):
-            return replace(verdict, decision=_placed_ahead(verdict.decision, [head.name]))
         if isinstance(verdict, Refuse):
             return verdict
-        # Nothing is stopped or acquired for one that is not first.
-        return Refuse(_behind(verdict.decision, head.name))
+        if not isinstance(verdict, Place):
+            # Nothing is stopped or acquired for one that is not first.
+            return Refuse(_behind(verdict.decision, head.name))
+        first = self.profiled_before(record)
+        heads = [head] if first is None or first is head else [head, first]
+        kept = [room for each in heads if (room := self._keep_room(now, each))]
+        delayed = _delayed(now, record, verdict, kept)
+        if delayed is not None:
+            other = place(frozenset().union(*(room.rows for room in kept)))
+            if not isinstance(other, Place) or _delayed(now, record, other, kept):
+                return Refuse(_would_delay(verdict.decision, delayed, now))
+            verdict = other
+        return replace(verdict, decision=_placed_ahead(verdict.decision, [h.name for h in heads]))
 
     def profiled(
         self, now: float, record: WorkloadRecord, request: Request, planned: Profiling
@@ -120,7 +146,10 @@ class Backfilling:
 
     def waits_for_copy(self, request: Request, refusal: Decision) -> None:
         """The first that is refused profiling for want of room keeps others from delaying it."""
-        if self.unprofiled is not None or refusal.reason is not ReasonCode.NO_ROOM:
+        before = self.unprofiled
+        if refusal.reason is not ReasonCode.NO_ROOM or (
+            before is not None and before.request.workload.priority >= request.workload.priority
+        ):
             return
         needed, servers = refusal.numbers.get("cpu_needed_millicpus"), self._residents.view().names
         cpu_needed = None if needed is None else np.full(len(servers), int(needed), dtype=np.int64)
@@ -137,10 +166,12 @@ def _is_passed_for_long(request: Request) -> bool:
     return request.waited_seconds >= (stated or PASSED_SECONDS)
 
 
-def _delays(now: float, record: WorkloadRecord, verdict: Place, kept: KeptRoom) -> bool:
-    """Whether a placement would delay what room is kept for."""
+def _delayed(
+    now: float, record: WorkloadRecord, verdict: Place, kept: Sequence[KeptRoom]
+) -> KeptRoom | None:
+    """The first room that is kept for another which a placement would delay."""
     ends_at = end_if_placed(record, verdict.decision, now)
-    return kept.is_delayed_by(verdict.placements, ends_at)
+    return next((each for each in kept if each.is_delayed_by(verdict.placements, ends_at)), None)
 
 
 def _copy_delays(plan: ProfilingPlan | None, kept: list[KeptRoom], now: float) -> bool:
@@ -158,9 +189,10 @@ def _behind_others(decision: Decision) -> Decision:
     return refused(decision, ReasonCode.BEHIND_OTHERS, message, mend)
 
 
-def _would_delay(decision: Decision, head: str, when: str) -> Decision:
+def _would_delay(decision: Decision, kept: KeptRoom, now: float) -> Decision:
     """It fits, but would take room that is kept for a blocked one before it."""
-    message = f"it would delay {head}, which waits for room before it: {when}"
+    head = kept.head
+    message = f"it would delay {head}, which waits for room before it: {kept.when(now)}"
     mend = f"an expected duration or a time limit with which it ends before that, or {head} placed"
     return refused(replace(decision, predicted=None), ReasonCode.BEHIND_OTHERS, message, mend)
 

@@ -18,6 +18,7 @@ from wharfinger.core.ahead import Backfilling
 from wharfinger.core.backfill import may_fit
 from wharfinger.core.cluster_state import ClusterState
 from wharfinger.core.codec import decode_state, encode_state
+from wharfinger.core.draining import drained
 from wharfinger.core.eligibility import Eligibility
 from wharfinger.core.fold import apply
 from wharfinger.core.lifecycle import Phase
@@ -28,7 +29,7 @@ from wharfinger.core.pools import place_within
 from wharfinger.core.preempting import Preempting
 from wharfinger.core.queues import BlockedHead, entry_of
 from wharfinger.core.remedies import event_of
-from wharfinger.core.residency import is_stoppable, may_take
+from wharfinger.core.residency import may_take
 from wharfinger.core.residents import ClusterResidents
 from wharfinger.core.retries import want_due
 from wharfinger.core.reviews import AdmissionViews, due_reviews, verdict_on
@@ -310,7 +311,8 @@ class Core:
             for remedy in self.policy.adaptation.remedies(now, event, self._residents):
                 self._carry_out(now, remedy)
             if state.cordoned and cluster.queues.room_changed and not self.recommends:
-                self._drain(now)
+                for migrated in drained(now, cluster, self._residents, self.policy.placement):
+                    self._record(now, migrated)
             self._place_waiting(now)
             if self.policy.provisioning is not None and not self.recommends:
                 self._ordering.provision(now, self.policy.provisioning)
@@ -454,26 +456,6 @@ class Core:
         if record.phase in (Phase.ADMITTED, Phase.CLASSIFIED):
             self._ask_admission(now, record, request, view)
 
-    def _drain(self, now: float) -> None:
-        """Migrate what may be restarted from servers that are drained, where there is room.
-
-        What its user has suspended needs none: it waits in its queue until it is resumed.
-        """
-        for server in [name for name, cordon in self.state.cordoned.items() if cordon.drain]:
-            for record in list(self.residents_of(server)):
-                movable = is_stoppable(record) and record.workload.run.restartable
-                if not movable or record.stop_reason:
-                    continue
-                if record.paused:
-                    self._record(now, ev.WorkloadMigrated(record.name, own.draining_paused(server)))
-                    continue
-                request = self._residents.request(record, now)
-                view = self._residents.view(record.workload)
-                verdict = place_within(self.policy.placement, request, view, ())
-                if isinstance(verdict, Place):
-                    told = own.draining(verdict.decision, server, verdict.placements)
-                    self._record(now, ev.WorkloadMigrated(record.name, told, verdict.placements))
-
     def _ask_admission(
         self, now: float, record: WorkloadRecord, request: Request, view: AdmissionView
     ) -> None:
@@ -609,6 +591,12 @@ class Core:
             queues.room_changed = True
         queues.heads.clear()
         freed, self._tried_before, queues.heads.tried = queues.freed(), queues.heads.tried, set()
+        urgent = self._ahead.urgent(self.policy.admission.queues)
+        if urgent is not None:
+            # Before others, of a lower priority, take the room that its copies need.
+            self._serve_all(now, freed, urgent)
+            self._profile_waiting(now, urgent)
+            queues.heads.clear()
         self._serve_all(now, freed)
         if self._profile_waiting(now):
             self._serve_all(now, freed)
@@ -623,30 +611,34 @@ class Core:
         heads = map(self.state.workloads.get, self._cluster.queues.heads.names())
         return any(head is not None and self._is_held(head) for head in heads)
 
-    def _serve_all(self, now: float, freed: tuple[str, ...] | None) -> None:
+    def _serve_all(self, now: float, freed: tuple[str, ...] | None, least: float = -inf) -> None:
         for queue in self.policy.admission.queues:
-            self._serve(now, queue, freed)
+            self._serve(now, queue, freed, least)
 
-    def _profile_waiting(self, now: float) -> bool:
-        """Profile those that wait for room, in order; whether one was queued without profiling."""
-        queued, refused, tries = False, inf, self.policy.admission.backfill
+    def _profile_waiting(self, now: float, least: float = -inf) -> bool:
+        """Profile what waits for that, down to the ``least`` priority; whether one was queued."""
+        queued, tries, refused = False, self.policy.admission.backfill, set[tuple[int, int]]()
         self._ahead.unprofiled = None
         for *_, name in list(self._cluster.unprofiled):
             record = self.state.workloads[name]
-            memory_bytes = record.workload.reservation.memory_bytes
-            if memory_bytes >= refused:
+            if record.workload.priority < least:
+                break
+            need = record.workload.reservation
+            if any(need.cpu_millicpus >= cpu and need.memory_bytes >= m for cpu, m in refused):
                 continue  # There is no room for it either.
             self._advance(now, record)
             queued = queued or record.phase is Phase.QUEUED
             if record.phase is Phase.ADMITTED and entry_of(record) in self._cluster.unprofiled:
-                # Others may go to more servers than one that requires labels.
-                refused, tries = inf if record.workload.requires else memory_bytes, tries - 1
+                tries -= 1
+                if not record.workload.requires:  # Others may go to more servers than that.
+                    # Of one priority less CPU goes ahead as rarely as before: decision record 0116.
+                    refused.add((need.cpu_millicpus if least > -inf else 0, need.memory_bytes))
                 if tries < 0 or self._ahead.unprofiled is None:
                     break
         return queued
 
-    def _serve(self, now: float, queue: str, freed: tuple[str, ...] | None) -> None:
-        """Try those of one queue in order; those that are placed or rejected leave it.
+    def _serve(self, now: float, queue: str, freed: tuple[str, ...] | None, least: float) -> None:
+        """Try those of one queue in order, down to the ``least`` priority; the placed leave it.
 
         Behind the first that blocks, of this queue or one served before it, a few are tried that
         must not delay it: those that were tried before only for the servers ``freed`` since.
@@ -658,6 +650,8 @@ class Core:
             head = self._ahead.blocked_before(self.state.workloads[line[0][3]])
         while position < len(line):
             record = self.state.workloads[line[position][3]]
+            if record.workload.priority < least:
+                return
             before = len(line)
             leaving = head is not None and record.name in self._cluster.residency.leaving_for
             held = leaving or self._is_held(record)
@@ -692,8 +686,11 @@ class Core:
             is_blocked = blocks(ReasonCode.PREEMPTING)
         else:
             verdict = self._place(now, record)
-            if isinstance(verdict, Refuse) and blocks(verdict.decision.reason):
-                head = self._ahead.head(now, record, verdict)
+            first = self._ahead.profiled_before(record) if isinstance(verdict, Place) else None
+            if first is not None:
+                verdict = self._place_ahead(now, record, first)
+            if isinstance(verdict, Refuse) and (first or blocks(verdict.decision.reason)):
+                head = first or self._ahead.head(now, record, verdict)
                 if record.deferral is not verdict.decision.reason:
                     self._hold(now, record, self._ahead.expected(now, head, verdict.decision))
                 queues.heads.put(record, head)

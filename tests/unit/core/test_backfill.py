@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.cluster import Cluster, running, server, workload
+from tests.support.cluster import Cluster, ProfileTheLabelled, running, server, workload
 from wharfinger.core import events as ev
 from wharfinger.core.backfill import may_fit
 from wharfinger.core.lifecycle import Phase
+from wharfinger.core.seams.estimation import Profiling
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.profile import Classification
-from wharfinger.model.view import Capabilities
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import Restart, RestartPolicy, Scale, Workload, WorkloadType
 
 
@@ -274,3 +275,75 @@ def test_one_that_is_given_what_it_states_is_tried_where_all_of_that_is_free() -
     assert not may_fit(record, view, ("s",), sizes=False)
     record.classification = None
     assert not may_fit(record, view, ("s",), sizes=True), "what is not classified is not sized"
+
+
+def _end(cluster: Cluster, name: str) -> None:
+    cluster.tell(ev.WorkloadFinished(cluster.key(name), 0, None, "exited"))
+
+
+def test_the_copy_of_a_more_important_one_comes_before_what_is_queued() -> None:
+    cluster = _cluster("s")
+    _submit(cluster, _lasting("first", 1600, 100))
+    running(cluster, "first")
+    _submit(cluster, workload("late", 1600), workload("urgent", 1600, priority=10, profile=True))
+    assert cluster.record("urgent").deferral is ReasonCode.NO_ROOM
+    cluster.now = 100.0
+    _end(cluster, "first")
+    assert cluster.record("urgent").phase is Phase.PROFILING
+    assert cluster.record("late").phase is Phase.QUEUED
+    cluster.check_books()
+
+
+@pytest.mark.parametrize(("priority", "best_effort"), [(10, False), (0, False), (10, True)])
+def test_nothing_takes_the_room_that_the_copy_of_a_more_important_one_waits_for(
+    priority: int, best_effort: bool
+) -> None:
+    cluster = _cluster("s")
+    _submit(cluster, _lasting("first", 1600, 100))
+    running(cluster, "first")
+    waiting = workload("waiting", 2000, priority=priority, profile=True)
+    _submit(cluster, replace(waiting, type=WorkloadType.BEST_EFFORT) if best_effort else waiting)
+    _submit(cluster, _lasting("long", 200, None), _lasting("short", 200, 100))
+    passes = best_effort or not priority
+    assert cluster.record("long").phase is (Phase.PLACED if passes else Phase.QUEUED)
+    assert cluster.record("short").phase is Phase.PLACED
+    if not passes:
+        message = cluster.record("long").decisions[-1].decision.message
+        assert message.startswith("it would delay waiting, which waits for room before it")
+        assert message.endswith(": expected to start on s in 100 s")
+    cluster.check_books()
+
+
+class _ProfilesStated(ProfileTheLabelled):
+    """Copies get what the workload states."""
+
+    def plan(self, request: Request, view: View) -> Profiling | None:
+        planned, cpu = super().plan(request, view), request.workload.reservation.cpu_millicpus
+        if planned is None or (view.cpu_capacity - view.cpu_allocated).max() >= cpu:
+            return planned
+        numbers = {"cpu_needed_millicpus": float(cpu)}
+        told = replace(planned.decision, accepted=False, reason=ReasonCode.NO_ROOM, numbers=numbers)
+        return Profiling(told)
+
+
+@pytest.mark.parametrize("priority", [10, 0])
+def test_less_cpu_is_profiled_behind_one_that_waits_for_more_rather_than_that_others_are_placed(
+    priority: int,
+) -> None:
+    cluster = Cluster(planner=_ProfilesStated())
+    cluster.tell(ev.ServerReported(server("s", cpus=4)), ev.ServerReported(server("t")))
+    cluster.sync()
+    _submit(cluster, _lasting("first", 3500, 1000), workload("other", 2000))
+    running(cluster, "first", "other")
+    _submit(cluster, workload("late", 2000))
+    names = ("large", "same", "small")
+    for name, cpu in zip(names, (4000, 4000, 1000), strict=True):
+        _submit(cluster, workload(name, cpu, priority=priority, profile=True))
+        assert cluster.record(name).deferral is ReasonCode.NO_ROOM
+    _end(cluster, "other")
+    phases = {cluster.record(name).phase for name in ("large", "same")}
+    assert phases == {Phase.ADMITTED}
+    late, small = cluster.record("late").phase, cluster.record("small").phase
+    placed = (Phase.QUEUED, Phase.PROFILING) if priority else (Phase.PLACED, Phase.ADMITTED)
+    assert (late, small) == placed
+    cluster.check_books()
