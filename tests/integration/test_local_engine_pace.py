@@ -87,6 +87,26 @@ def test_a_smaller_allocation_is_less_and_can_be_changed(tmp_path: Path) -> None
         wait_for_less(cluster, "large", more="small")
 
 
+def test_best_effort_work_is_held_to_its_ceiling_until_that_is_lifted(tmp_path: Path) -> None:
+    def under(key: str, ceiling: int | None) -> None:
+        free = Allocation(0, 128 * MEBIBYTE, best_effort=True, ceiling_millicpus=ceiling)
+        place = (Placement(cluster.servers[0], free),)
+        cluster.forget_reports()
+        cluster.perform(act.ResizeAllocation(key, place))
+        assert cluster.wait_for(ev.AllocationResized, key).placements == place
+
+    with session(tmp_path, servers="1") as cluster:
+        for key in ("one", "other"):
+            action = start(cluster, key, BUSY)
+            free = Allocation(0, 128 * MEBIBYTE, best_effort=True)
+            started(cluster, replace(action, placements=(Placement(cluster.servers[0], free),)))
+        under("one", 20)
+        wait_for_less(cluster, "one", more="other")
+        under("one", None)
+        under("other", 20)
+        wait_for_less(cluster, "other", more="one")
+
+
 def test_its_allocation_and_its_suspension_outlive_the_manager(tmp_path: Path) -> None:
     with session(tmp_path, servers="1") as cluster:
         for key in ("small", "large", "still"):

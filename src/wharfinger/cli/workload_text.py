@@ -11,10 +11,17 @@ ADJUSTMENT_ROWS = 10
 def placements(workload: Record) -> str:
     """Where a workload is or was, and with how much."""
     return "; ".join(
-        f"{p['name']} ({'what others leave' if p['best_effort'] else fmt.cpus(p['cpus'])}, "
-        f"{fmt.size(p['memory_bytes'])} memory)"
+        f"{p['name']} ({_cpu_of(p)}, {fmt.size(p['memory_bytes'])} memory)"
         for p in workload["placements"]
     )
+
+
+def _cpu_of(placement: Record) -> str:
+    if not placement["best_effort"]:
+        return fmt.cpus(placement["cpus"])
+    ceiling = placement["ceiling_cpus"]
+    most = "" if ceiling is None else f", at most {fmt.cpus(ceiling)}"
+    return f"what others leave{most}"
 
 
 def restarts(workload: Record) -> str:

@@ -18,7 +18,7 @@ from wharfinger.core.seams.placement import ServerIndex
 from wharfinger.core.state import ManagerState, WorkloadRecord, held
 from wharfinger.core.tracking import CopiesState, ProbeState
 from wharfinger.core.triggers import trigger_in
-from wharfinger.model.allocation import Placement
+from wharfinger.model.allocation import Placement, ceiling_of
 from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.profile import ProfilingPlan
 
@@ -62,6 +62,7 @@ class ClusterState:
         self.unprofiled: Ordered[QueueEntry] = Ordered()
         self.resize_wanted: dict[str, None] = {}
         self.suspended: dict[str, None] = {}
+        self.throttled: dict[str, None] = {}
         self.arriving: dict[str, None] = {}
         self.questions: dict[str, str] = {}
         self.recommended: dict[str, None] = {}
@@ -198,6 +199,7 @@ class ClusterState:
         if source in ON_SERVER and target not in ON_SERVER:
             self.residency.neighbors_change(record, time)
             freed = held(record) if record.preempted_for else ()
+            self.throttled.pop(record.name, None)
             self.residency.release(record)
             if record.preempted_for:
                 self._make_over(record, freed)
@@ -326,6 +328,7 @@ class ClusterState:
         self._index_phase(record)
 
     def _index_phase(self, record: WorkloadRecord) -> None:
+        index_ceiling(self, record)
         if record.phase is Phase.SUSPENDED:
             self.suspended[record.name] = None
         elif record.phase is Phase.QUEUED:
@@ -367,6 +370,14 @@ def recommend(
     """Hold room where a waiting workload would be placed; nowhere = no longer."""
     former, record.recommended = record.recommended, placements
     _hold_instead(cluster, record, cluster.recommended, former, placements)
+
+
+def index_ceiling(cluster: ClusterState, record: WorkloadRecord) -> None:
+    """It may run under another ceiling than before, or under none."""
+    if record.on_server and ceiling_of(record.placements) is not None:
+        cluster.throttled[record.name] = None
+    else:
+        cluster.throttled.pop(record.name, None)
 
 
 def reserve(

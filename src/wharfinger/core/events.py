@@ -495,11 +495,17 @@ class WorkloadPlaced:
 
 @dataclass(frozen=True, slots=True)
 class AllocationPlanned:
-    """It gets these allocations while it runs; what it holds on other servers ends."""
+    """It gets these allocations while it runs; what it holds on other servers ends.
+
+    Attributes:
+        throttled_for: A neighbor that violates its target: this best-effort work gets a lower
+            ceiling for its sake.
+    """
 
     name: str
     placements: tuple[Placement, ...]
     decision: Decision
+    throttled_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from wharfinger.core.cluster_state import (
     ClusterState,
     begin_copies,
     end_copies,
+    index_ceiling,
     recommend,
     reserve,
 )
@@ -23,6 +24,7 @@ from wharfinger.core.fold_evictions import (
     keep_adjustment,
     relieve,
     review_servers,
+    throttle,
     track_again,
 )
 from wharfinger.core.fold_offers import OFFERS
@@ -42,6 +44,7 @@ from wharfinger.core.state import (
 )
 from wharfinger.core.tracking import DemandTracking, LevelChange, LevelTracking, Tracked
 from wharfinger.core.triggers import answers_resize
+from wharfinger.model.allocation import ceiling_of
 from wharfinger.model.decisions import Decision, ReasonCode
 from wharfinger.model.memory_needs import MemorySource
 from wharfinger.model.pairs import PairProfile
@@ -294,7 +297,10 @@ def _placed(cluster: ClusterState, time: float, event: ev.WorkloadPlaced) -> Non
 
 def _allocation_planned(cluster: ClusterState, time: float, event: ev.AllocationPlanned) -> None:
     record = cluster.decided(time, event.name, event.decision, Trigger.ADJUST)
-    keep_adjustment(cluster, time, record, AdjustmentKind.RESIZED, event.decision, event.placements)
+    kind = AdjustmentKind.THROTTLED if event.throttled_for else AdjustmentKind.RESIZED
+    keep_adjustment(cluster, time, record, kind, event.decision, event.placements)
+    if event.throttled_for:
+        throttle(cluster, time, record, event)
     goes_on(record)
     before = {placement.server for placement in record.placements}
     joining = sum(placement.server not in before for placement in event.placements)
@@ -306,7 +312,8 @@ def _allocation_planned(cluster: ClusterState, time: float, event: ev.Allocation
     # Measurements so far were under the old allocation.
     track_again(record, time)
     record.predicted = event.decision.predicted
-    count_adjustment(cluster, time)
+    if event.throttled_for or ceiling_of(record.placements) is None:  # What is given back is free.
+        count_adjustment(cluster, time)
     cluster.residency.resize(record, event.placements)
     review_servers(cluster, record)
 
@@ -460,6 +467,7 @@ def _resize_answered(
         return
     resized = isinstance(event, ev.AllocationResized)
     cluster.residency.settle(record, event.placements if resized else record.placements)
+    index_ceiling(cluster, record)
     cluster.move(time, record, Trigger.SETTLE)
     replacing, record.replacing = record.replacing, 0
     if resized:

@@ -20,9 +20,11 @@ from wharfinger.core.state import (
     held,
 )
 from wharfinger.core.triggers import still_lost, trigger_of
-from wharfinger.model.allocation import Placement
+from wharfinger.model.allocation import Placement, ceiling_of
 from wharfinger.model.decisions import Decision
 from wharfinger.model.ends import eviction_word
+from wharfinger.model.performance import Quantity
+from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.units import format_duration
 
 _MINUTE_SECONDS = 60.0
@@ -85,6 +87,19 @@ def relieve(cluster: ClusterState, time: float, name: str, decision: Decision) -
     keep_adjustment(cluster, time, record, AdjustmentKind.RELIEVED, decision)
     track_again(record, time)
     cluster.residency.watch_all(record)
+
+
+def throttle(
+    cluster: ClusterState, time: float, record: WorkloadRecord, event: ev.AllocationPlanned
+) -> None:
+    """Best-effort work gives way to a neighbor, which must show before more is done."""
+    reading = record.performance and record.performance.readings.get(Quantity.CPU)
+    used = round(reading.value * MILLICPUS_PER_CPU) if reading else 0
+    known = [each for each in (ceiling_of(record.placements), used) if each]
+    record.throttles += 1
+    record.suspended_for, record.ineffective_at = event.throttled_for, None
+    record.throttled_from_millicpus = min(known, default=0)
+    relieve(cluster, time, event.throttled_for, event.decision)
 
 
 # --- taken off by the core ---------------------------------------------------------------

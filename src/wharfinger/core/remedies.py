@@ -16,7 +16,7 @@ from wharfinger.core.seams.adaptation import (
 )
 from wharfinger.core.seams.placement import PlacementPolicy
 from wharfinger.core.state import ManagerState, WorkloadRecord
-from wharfinger.model.allocation import Allocation
+from wharfinger.model.allocation import Allocation, ceiling_of
 from wharfinger.model.decisions import RECOMMENDS, ReasonCode, recommended
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.view import Request, Resize
@@ -39,8 +39,8 @@ def event_of(
     match _as_allowed(remedy, state, recommends=recommends):
         case None:
             return None
-        case Reallocate(name, placements, decision):
-            return ev.AllocationPlanned(name, placements, decision)
+        case Reallocate(name, placements, decision, throttled_for):
+            return ev.AllocationPlanned(name, placements, decision, throttled_for)
         case Unchanged(name, decision):
             # Nothing is done; why is logged when that changes, and so is a new prediction.
             is_known = state.workloads[name].deferral is decision.reason
@@ -120,7 +120,7 @@ def _is_within(given: Allocation, most: Allocation) -> bool:
 def _allowed(remedy: Remedy, state: ManagerState) -> Adapt:
     """The strictest that those say whom it is about, or for whom it is done."""
     record = state.workloads[remedy.name]
-    if isinstance(remedy, Resume):
+    if isinstance(remedy, Resume) or _raises_ceiling(remedy, record):
         return Adapt.AUTO  # It gets back what it was given.
     if isinstance(remedy, Reallocate) and (
         record.resize_wanted or _is_memory_alone(remedy, record)
@@ -132,10 +132,19 @@ def _allowed(remedy: Remedy, state: ManagerState) -> Adapt:
     return next(each for each in Adapt if each in stated)
 
 
+def _raises_ceiling(remedy: Remedy, record: WorkloadRecord) -> bool:
+    is_throttled = ceiling_of(record.placements) is not None
+    return is_throttled and isinstance(remedy, Reallocate) and not remedy.throttled_for
+
+
 def _done_for(remedy: Remedy) -> str:
     """The neighbor for whose sake one gives way; empty = it is done for its own."""
     match remedy:
-        case Suspend(suspended_for=name) | PreemptFor(preempted_for=name):
+        case (
+            Suspend(suspended_for=name)
+            | PreemptFor(preempted_for=name)
+            | Reallocate(throttled_for=name)
+        ):
             return name
         case _:
             return ""
@@ -147,6 +156,7 @@ def _is_memory_alone(remedy: Reallocate, record: WorkloadRecord) -> bool:
     after = {placed.server: placed.allocation for placed in remedy.placements}
     return before.keys() == after.keys() and all(
         held.cpu_millicpus == after[server].cpu_millicpus
+        and held.ceiling_millicpus == after[server].ceiling_millicpus
         and held.memory_bytes <= after[server].memory_bytes
         for server, held in before.items()
     )

@@ -4,6 +4,7 @@ from functools import partial
 from itertools import islice
 
 from wharfinger.core.cluster_state import ClusterState
+from wharfinger.core.lifecycle import Phase
 from wharfinger.core.memory_needs import need_of, sized
 from wharfinger.core.residency import may_take
 from wharfinger.core.run_times import run_seconds
@@ -120,6 +121,11 @@ class ClusterResidents:
         names = self._cluster.suspended
         records = [self.state.workloads[name] for name in names] if names else []
         return [record for record in records if not record.paused]
+
+    def throttled(self) -> list[WorkloadRecord]:
+        """Those that run under a ceiling for a neighbor's sake."""
+        records = map(self.state.workloads.__getitem__, self._cluster.throttled)
+        return [record for record in records if record.phase is Phase.RUNNING]
 
     def wants_resize(self) -> list[WorkloadRecord]:
         """Those whose allocation should follow a changed reservation, and may now."""

@@ -52,6 +52,8 @@ class AdjustmentKind(StrEnum):
 
     RESIZED = "resized"
     """Its allocation became another one, where it is, or on more or fewer servers."""
+    THROTTLED = "throttled"
+    """It got a lower ceiling for a neighbor that violated its target."""
     SUSPENDED = "suspended"
     """It was suspended for a neighbor that violated its target; later ``RESUMED``."""
     RESUMED = "resumed"
@@ -179,9 +181,11 @@ class WorkloadRecord:
         neighbors_changed_at: When a neighbor came or left last.
         reclassifying: It runs, and is being reclassified.
         classified_at: When its last reclassification was planned.
-        suspended_for: The neighbor for which it was suspended last, of which
+        suspended_for: The neighbor for which it was suspended, or throttled, last, of which
             ``suspended_at_performance`` is achieved over target then.
         ineffective_at: When its suspension proved ineffective; ``None`` = it helped.
+        throttles: How often its ceiling was lowered for a neighbor; before the last time it used
+            ``throttled_from_millicpus``, or had that for a ceiling.
         preempted_for: The workload for which it is being stopped.
         preemptions: How often it was stopped for another workload's sake.
         reserved: Room that others were stopped to free for it; held until it is placed.
@@ -261,6 +265,8 @@ class WorkloadRecord:
     suspended_for: str = ""
     suspended_at_performance: float = 0.0
     ineffective_at: float | None = None
+    throttles: int = 0
+    throttled_from_millicpus: int = 0
     migrations: int = 0
     preempted_for: str = ""
     review_at: float | None = None

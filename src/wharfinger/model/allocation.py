@@ -12,11 +12,14 @@ class Allocation:
         cpu_millicpus: Guaranteed CPU time in thousandths of a CPU; 0 for best-effort work.
         memory_bytes: The limit on memory.
         best_effort: It may use any idle CPU time, at the lowest weight.
+        ceiling_millicpus: Of best-effort work, the most CPU time that it may use; ``None`` = all
+            that others leave.
     """
 
     cpu_millicpus: int
     memory_bytes: int
     best_effort: bool = False
+    ceiling_millicpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +34,13 @@ class Placement:
 def cpu_of(placements: Iterable[Placement]) -> int:
     """Thousandths of a CPU on all of these servers together."""
     return sum(placement.allocation.cpu_millicpus for placement in placements)
+
+
+def ceiling_of(placements: Iterable[Placement]) -> int | None:
+    """The lowest ceiling, in thousandths of a CPU; ``None`` = there is none.
+
+    >>> ceiling_of([Placement("s", Allocation(0, 1, best_effort=True, ceiling_millicpus=50))])
+    50
+    """
+    ceilings = (placement.allocation.ceiling_millicpus for placement in placements)
+    return min((each for each in ceilings if each is not None), default=None)

@@ -45,6 +45,11 @@ class PlacementModel(ApiModel):
         validation_alias=AliasPath("allocation", "best_effort"),
         description="It uses what the others leave.",
     )
+    ceiling_cpus: Cpus | None = Field(
+        validation_alias=AliasPath("allocation", "ceiling_millicpus"),
+        description="Of best-effort work, the most that it may use for a neighbor's sake; `null` = "
+        "all that others leave.",
+    )
 
 
 class AdjustmentModel(ApiModel):
@@ -52,8 +57,8 @@ class AdjustmentModel(ApiModel):
 
     time: Timestamp
     kind: AdjustmentKind = Field(
-        description="`relieved` = a neighbor was suspended for it; `unchanged` = nothing was done, "
-        "for the reason given."
+        description="`relieved` = a neighbor was throttled or suspended for it; `unchanged` = "
+        "nothing was done, for the reason given."
     )
     source: list[PlacementModel] = Field(
         validation_alias="before",

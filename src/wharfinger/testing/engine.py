@@ -340,6 +340,25 @@ def an_allocation_is_resized_in_place(trial: EngineTrial) -> None:
 
 
 @_engine_check
+def best_effort_work_gets_a_ceiling(trial: EngineTrial) -> None:
+    """And loses it again, where the engine can; it goes on all the while."""
+    if trial.engine.capabilities.resize is not Resize.ANY:
+        trial.skip("this engine gives no ceilings")
+    start = trial.action("k", trial.programs.lasting("k"))
+    server = start.placements[0].server
+    free = Allocation(0, 64 << 20, best_effort=True)
+    trial.perform(replace(start, placements=(Placement(server, free),)))
+    trial.wait_for(ev.WorkloadStarted, "k")
+    for ceiling in (100, 50, None):
+        wanted = (Placement(server, replace(free, ceiling_millicpus=ceiling)),)
+        trial.forget_reports()
+        trial.perform(act.ResizeAllocation("k", wanted))
+        resized = trial.wait_for(ev.AllocationResized, "k")
+        expect(resized.placements == wanted, f"{wanted} asked for, got {resized}")
+    trial.expect_no_end("k")
+
+
+@_engine_check
 def a_workload_joins_and_leaves_servers(trial: EngineTrial) -> None:
     """Where the engine can spread one: at its start, and as it runs; it goes on where it stays."""
     able = trial.engine.capabilities

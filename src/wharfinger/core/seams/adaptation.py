@@ -19,11 +19,16 @@ from wharfinger.model.workload import Workload
 
 @dataclass(frozen=True, slots=True)
 class Reallocate:
-    """A running workload gets other allocations."""
+    """A running workload gets other allocations.
+
+    Attributes:
+        throttled_for: The neighbor for whose sake best-effort work gets a lower ceiling.
+    """
 
     name: str
     placements: tuple[Placement, ...]
     decision: Decision
+    throttled_for: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,9 @@ class Residents(Protocol):
 
     def suspended(self) -> Sequence[WorkloadRecord]:
         """Those that get no CPU time."""
+
+    def throttled(self) -> Sequence[WorkloadRecord]:
+        """Best-effort work that runs under a ceiling."""
 
     def wants_resize(self) -> Sequence[WorkloadRecord]:
         """Those whose allocation should follow a changed reservation, and may now."""

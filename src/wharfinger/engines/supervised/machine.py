@@ -148,7 +148,10 @@ def limits(
     """
     try:
         return Limits(
-            cpu_millicpus=min(allocation.cpu_millicpus, server.server.cpu_millicpus),
+            cpu_millicpus=min(
+                allocation.ceiling_millicpus or allocation.cpu_millicpus,
+                server.server.cpu_millicpus,
+            ),
             best_effort=allocation.best_effort,
             memory_bytes=allocation.memory_bytes,
             cpus=cpus,
@@ -163,11 +166,17 @@ def limits(
 def pace_of(start: StartRecord, group: Group) -> int | None:
     """The share of CPU time that the supervisor must enforce, in thousandths of a CPU.
 
-    ``None`` where a quota does so, for best-effort work, and where it may use all of its CPUs.
+    ``None`` where a quota does so, for best-effort work without a ceiling, and where it may use all
+    of its CPUs.
     """
-    if start.placement is None or start.placement.allocation.best_effort or group.has_quota:
+    if start.placement is None or group.has_quota:
         return None
-    cpu_millicpus = start.placement.allocation.cpu_millicpus
+    allocation = start.placement.allocation
+    cpu_millicpus = allocation.cpu_millicpus
+    if allocation.best_effort:
+        if allocation.ceiling_millicpus is None:
+            return None
+        cpu_millicpus = allocation.ceiling_millicpus
     return cpu_millicpus if cpu_millicpus < len(start.cpus) * MILLICPUS_PER_CPU else None
 
 

@@ -87,8 +87,9 @@ class Limits:
     """What one workload may use on one server; ``ValueError`` for numbers that no kernel accepts.
 
     Attributes:
-        cpu_millicpus: The quota, and in proportion the weight; ignored for best-effort work.
-        best_effort: No quota, the lowest weight, and idle scheduling where the kernel has it.
+        cpu_millicpus: The quota, and in proportion the weight; of best-effort work the quota alone,
+            0 = none.
+        best_effort: The lowest weight, and idle scheduling where the kernel has it.
         memory_bytes: The limit on memory, page cache included; swap does not extend it.
         cpus: Those it may run on; empty = its parent's. Likewise ``memory_nodes``.
         max_processes: Processes and threads together: the guard against fork bombs.
@@ -121,7 +122,7 @@ class Limits:
     @property
     def quota_microseconds(self) -> int | None:
         """CPU time per period, at least the kernel's 1 ms; ``None`` = no quota."""
-        if self.best_effort:
+        if self.best_effort and not self.cpu_millicpus:
             return None
         asked = self.cpu_millicpus * self.period_microseconds // MILLICPUS_PER_CPU
         return max(_MIN_QUOTA_MICROSECONDS, asked)

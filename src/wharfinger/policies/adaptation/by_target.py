@@ -1,13 +1,14 @@
 """What is done for a workload that is off its target (Quasar 4.1); or by load, the baseline.
 
 More CPU on its server, at the cost of neighbors that have more than enough; then best-effort
-neighbors are suspended; then it is migrated, if it may be restarted and that pays; else a neighbor
-that slows it is. *When* is in ``slack``.
+neighbors are phased out (``ceilings``), or suspended; then it is migrated, if it may be restarted
+and that pays; else a neighbor that slows it is. *When* is in ``slack``.
 """
 
 from collections.abc import Generator, Iterator
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 from wharfinger.classification.prediction import normalized_with, parts_of, slower, worse_by
 from wharfinger.classification.worth import TYPICAL_SECONDS, expected_seconds
@@ -27,7 +28,7 @@ from wharfinger.core.seams.adaptation import (
 )
 from wharfinger.core.state import AdjustmentKind, WorkloadRecord, is_violated
 from wharfinger.core.tracking import Tracked
-from wharfinger.model.allocation import cpu_of
+from wharfinger.model.allocation import Placement, cpu_of
 from wharfinger.model.decisions import (
     RECOMMENDS,
     Decision,
@@ -40,8 +41,9 @@ from wharfinger.model.decisions import (
 )
 from wharfinger.model.profile import Estimate, Measurements
 from wharfinger.model.units import cpu_number, format_duration
-from wharfinger.model.view import ALL_REASONS, OffTarget, Request
+from wharfinger.model.view import ALL_REASONS, OffTarget, Request, Resize
 from wharfinger.model.workload import Adapt, WorkloadType
+from wharfinger.policies.adaptation.ceilings import Ceilings
 from wharfinger.policies.adaptation.demand import Demand, sized_by
 from wharfinger.policies.adaptation.elastic import Elastic
 from wharfinger.policies.adaptation.learning import Learning
@@ -70,6 +72,7 @@ class ByTarget:
     def __init__(self, settings: TargetSettings | None = None) -> None:
         self.settings = settings or TargetSettings()
         self._slack = Slack(self.settings)
+        self._ceilings = Ceilings(self.settings)
         self._demand = Demand(self.settings.demand)
         self._learning = Learning(self.settings)
         self._phases = Phases(self.settings.phases, self._learning)
@@ -97,21 +100,26 @@ class ByTarget:
         return self._learning.measured(record, platform)
 
     def wake_at(self, now: float, cluster: Residents) -> float | None:
-        """When the next that is suspended is resumed, if nothing changes; ``None`` = none is."""
-        suspended = cluster.suspended()
-        if cluster.recommends or not suspended:
+        """When the next is resumed or may use more, if nothing changes; ``None`` = none is."""
+        suspended, throttled = cluster.suspended(), cluster.throttled()
+        if cluster.recommends or not (suspended or throttled):
             return None
+        given_back = [(record, self._slack.resumes_at) for record in suspended]
+        given_back += [(record, self._ceilings.raised_at) for record in throttled]
         times = [
-            self._slack.resumes_at(record, cluster.neighbors(record), now)
-            for record in suspended
+            when(record, cluster.neighbors(record), now)
+            for record, when in given_back
             if not record.revoking
         ]
-        return max(now, min(times)) if times else None
+        least = min(times, default=inf)
+        return max(now, least) if least < inf else None
 
     def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Remedies:
         """Resize those that want it, resume, and see to those that were measured."""
         if cluster.suspended():
             yield from self.resume(now, cluster)
+        if cluster.throttled():
+            yield from self._phase_in(now, cluster)
         for record in cluster.wants_resize():
             yield from _follow_reservation(now, record, cluster)
         if isinstance(event, ev.WorkloadUpdated):
@@ -285,12 +293,15 @@ class ByTarget:
         off: OffTarget,
         cluster: Residents,
     ) -> Remedy:
-        """It is suspended; where the engine can't do that, it is stopped and comes back later."""
+        """It is phased out, then suspended; where the engine can't, it is stopped for a while."""
         why = (
             f"{record.name} has violated its target at {off.normalized:.0%} for "
             f"{off.for_seconds:.0f} s: best-effort {neighbor.name}"
         )
         policy = cluster.placement.name
+        throttled = self._throttled(neighbor, record, why, cluster)
+        if throttled is not None:
+            return throttled
         if cluster.able(neighbor).suspend:
             reason = ReasonCode.SUSPENDED_FOR_TARGET
             return Suspend(
@@ -303,6 +314,33 @@ class ByTarget:
         )
         decision = _adapted(policy, ReasonCode.PREEMPTED_FOR_TARGET, message)
         return PreemptFor(neighbor.name, record.name, now + seconds, decision)
+
+    def _throttled(
+        self, neighbor: WorkloadRecord, record: WorkloadRecord, why: str, cluster: Residents
+    ) -> Reallocate | None:
+        """It gets a low ceiling, where the engine can and it does not have that yet."""
+        if not self.settings.phases_in or cluster.able(neighbor).resize is not Resize.ANY:
+            return None
+        placement, *others = neighbor.placements
+        ceiling = self._ceilings.lowered(neighbor, _capacity(placement, cluster))
+        if others or ceiling is None:
+            return None
+        message = f"{why} may use {cpu_number(ceiling)} CPU from now on"
+        decision = _adapted(cluster.placement.name, ReasonCode.THROTTLED_FOR_TARGET, message)
+        return Reallocate(neighbor.name, _under(ceiling, placement), decision, record.name)
+
+    def _phase_in(self, now: float, cluster: Residents) -> Remedies:
+        """Raise ceilings whose time has come."""
+        for record in cluster.throttled():
+            neighbors = cluster.neighbors(record)
+            if record.revoking or self._ceilings.raised_at(record, neighbors, now) > now:
+                continue
+            (placement,) = record.placements
+            ceiling = self._ceilings.raised(record, _capacity(placement, cluster))
+            uses = "all that others leave" if ceiling is None else f"{cpu_number(ceiling)} CPU"
+            message = f"no neighbor violates its target: it may use {uses} from now on"
+            decision = _adapted(cluster.placement.name, ReasonCode.OK, message)
+            yield Reallocate(record.name, _under(ceiling, placement), decision)
 
     def _migrate(
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
@@ -441,6 +479,16 @@ class ByTarget:
             longest = any(map(is_violated, neighbors))
             why = "the longest suspension is over" if longest else "no neighbor violates its target"
             yield _resume(record, why, cluster)
+
+
+def _capacity(placement: Placement, cluster: Residents) -> int:
+    view = cluster.view()
+    return int(view.cpu_capacity[view.row(placement.server)])
+
+
+def _under(ceiling: int | None, placement: Placement) -> tuple[Placement, ...]:
+    allocation = replace(placement.allocation, ceiling_millicpus=ceiling)
+    return (replace(placement, allocation=allocation),)
 
 
 def _gives_way(cluster: Residents, neighbor: WorkloadRecord) -> bool:
@@ -602,6 +650,7 @@ class ByLoad(ByTarget):
     def remedies(self, now: float, event: ev.Event, cluster: Residents) -> Iterator[Remedy]:
         """A changed reservation first; then the load of those that were measured."""
         yield from self.resume(now, cluster)
+        yield from self._phase_in(now, cluster)
         for record in cluster.wants_resize():
             yield from self._news(record, _follow_reservation(now, record, cluster), cluster)
         for record in _measured_in(event, cluster):

@@ -51,6 +51,8 @@ class TargetSettings:
         blocking_seconds: How long one that runs off its prediction keeps new work from its servers.
         suspension_seconds: Shortest suspension; twice as long each time.
         max_suspension_seconds: Longest consecutive suspension; prevents starvation.
+        phases_in: Whether best-effort work gets a ceiling, which is raised step by step, before it
+            is suspended.
         helped: Factor by which a suspension must have raised the neighbor's performance.
         unmigrated_seconds: How long a workload runs before it may be migrated; twice as long each
             time, because a restart loses its work.
@@ -87,6 +89,7 @@ class TargetSettings:
     blocking_seconds: float = 60.0
     suspension_seconds: float = 30.0
     max_suspension_seconds: float = 960.0
+    phases_in: bool = False
     helped: float = 1.05
     unmigrated_seconds: float = 60.0
     move_seconds: float = MOVE_SECONDS

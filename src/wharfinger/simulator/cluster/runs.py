@@ -105,6 +105,12 @@ class RunPart:
         return float(min(self.allocation.cpu_millicpus, self.run.job.cpu_millicpus))
 
     @property
+    def wanted_millicpus(self) -> float:
+        """Of what others leave, what best-effort work would use: no more than its ceiling."""
+        ceiling, wanted = self.allocation.ceiling_millicpus, self.run.job.cpu_millicpus
+        return float(wanted if ceiling is None else min(wanted, ceiling))
+
+    @property
     def memory_bytes(self) -> int:
         """In use: what it takes, as far as it is allowed; sources of interference have no limit."""
         wants, limit = self.run.job.memory_bytes, self.allocation.memory_bytes

@@ -259,7 +259,7 @@ class SimulatedServers:
                 left -= given
                 part.give(given, self.truth)
         if sharing:
-            wanted = [float(part.run.job.cpu_millicpus) for part in sharing]
+            wanted = [part.wanted_millicpus for part in sharing]
             for part, given in zip(sharing, share_out(left, wanted), strict=True):
                 part.give(given, self.truth)
 
