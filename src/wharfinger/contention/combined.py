@@ -38,16 +38,17 @@ class Combined:
 
     def table(self) -> "CombinedTable":
         """An empty one."""
-        models = BySource(self.settings.sources), ByPair(self.settings.pairs)
-        return CombinedTable([model.table() for model in models])
+        return CombinedTable(
+            BySource(self.settings.sources).table(), ByPair(self.settings.pairs).table()
+        )
 
 
 class CombinedTable(ContentionTable):
     """One table per model."""
 
-    def __init__(self, tables: Sequence[ContentionTable]) -> None:
-        self._tables = tables
-        self._scored = next((table for table in tables if table.has_scores), ContentionTable())
+    def __init__(self, by_source: ContentionTable, by_pair: ContentionTable) -> None:
+        self._by_source, self._by_pair = by_source, by_pair
+        self._tables = by_source, by_pair
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
         """Whether waiting workloads should be looked at for one of them."""
@@ -61,9 +62,9 @@ class CombinedTable(ContentionTable):
 
     def assess(self, request: Request, view: View, confidence: float) -> Assessment:
         """By pair where the newcomer is known so, else by source."""
-        by_source, by_pair = (table.assess(request, view, confidence) for table in self._tables)
         made = request.classification
-        return by_pair if made is not None and made.pairs else by_source
+        table = self._by_pair if made is not None and made.pairs else self._by_source
+        return table.assess(request, view, confidence)
 
     def slowdown_of(self, row: int, name: str) -> Estimate | None:
         """By the first that knows it."""
@@ -83,16 +84,16 @@ class CombinedTable(ContentionTable):
 
     @property
     def has_scores(self) -> bool:
-        """Whether one has."""
-        return self._scored.has_scores
+        """By source."""
+        return self._by_source.has_scores
 
     def score_columns(self, servers: int) -> ScoreColumns | None:
-        """Of the first that has scores."""
-        return self._scored.score_columns(servers)
+        """By source."""
+        return self._by_source.score_columns(servers)
 
     def quality_columns(self, servers: int) -> QualityColumns | None:
-        """Of the same."""
-        return self._scored.quality_columns(servers)
+        """By source."""
+        return self._by_source.quality_columns(servers)
 
 
 def _first(answers: Iterable[_Answer | None]) -> _Answer | None:
