@@ -5,7 +5,7 @@ neighbors are phased out (``ceilings``), or suspended; then it is migrated, if i
 and that pays; else a neighbor that slows it is. *When* is in ``slack``.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -321,13 +321,13 @@ class ByTarget:
         """It gets a low ceiling, where the engine can and it does not have that yet."""
         if not self.settings.phases_in or cluster.able(neighbor).resize is not Resize.ANY:
             return None
-        placement, *others = neighbor.placements
-        ceiling = self._ceilings.lowered(neighbor, _capacity(placement, cluster))
-        if others or ceiling is None:
+        ceiling = self._ceilings.lowered(neighbor, _capacity(neighbor.placements[0], cluster))
+        if ceiling is None:
             return None
         message = f"{why} may use {cpu_number(ceiling)} CPU from now on"
         decision = _adapted(cluster.placement.name, ReasonCode.THROTTLED_FOR_TARGET, message)
-        return Reallocate(neighbor.name, _under(ceiling, placement), decision, record.name)
+        placements = _under(ceiling, neighbor.placements)
+        return Reallocate(neighbor.name, placements, decision, record.name)
 
     def _phase_in(self, now: float, cluster: Residents) -> Remedies:
         """Raise ceilings whose time has come."""
@@ -335,12 +335,16 @@ class ByTarget:
             neighbors = cluster.neighbors(record)
             if record.revoking or self._ceilings.raised_at(record, neighbors, now) > now:
                 continue
-            (placement,) = record.placements
-            ceiling = self._ceilings.raised(record, _capacity(placement, cluster))
+            ceiling = self._ceilings.raised(record, _capacity(record.placements[0], cluster))
+            why = "no neighbor violates its target"
+            if record.ineffective_at is not None:
+                why = f"{record.suspended_for} did no better for it"
+            elif any(map(is_violated, neighbors)):
+                why = "the longest time under this ceiling is over"
             uses = "all that others leave" if ceiling is None else f"{cpu_number(ceiling)} CPU"
-            message = f"no neighbor violates its target: it may use {uses} from now on"
+            message = f"{why}: it may use {uses} from now on"
             decision = _adapted(cluster.placement.name, ReasonCode.OK, message)
-            yield Reallocate(record.name, _under(ceiling, placement), decision)
+            yield Reallocate(record.name, _under(ceiling, record.placements), decision)
 
     def _migrate(
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
@@ -486,9 +490,11 @@ def _capacity(placement: Placement, cluster: Residents) -> int:
     return int(view.cpu_capacity[view.row(placement.server)])
 
 
-def _under(ceiling: int | None, placement: Placement) -> tuple[Placement, ...]:
-    allocation = replace(placement.allocation, ceiling_millicpus=ceiling)
-    return (replace(placement, allocation=allocation),)
+def _under(ceiling: int | None, placements: Sequence[Placement]) -> tuple[Placement, ...]:
+    return tuple(
+        replace(placed, allocation=replace(placed.allocation, ceiling_millicpus=ceiling))
+        for placed in placements
+    )
 
 
 def _gives_way(cluster: Residents, neighbor: WorkloadRecord) -> bool:

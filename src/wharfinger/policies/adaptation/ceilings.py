@@ -1,4 +1,4 @@
-"""Phase-in and phase-out: how much CPU time best-effort work gets beside a target (Pythia 3.6).
+"""Phase-in and phase-out: how much CPU time best-effort work gets beside a target (Pythia 3.5).
 
 Where a neighbor violates its target, best-effort work is phased out: it gets a ceiling of a small
 share of the server at once. While no neighbor violates one it is phased in: the ceiling is doubled
