@@ -1,4 +1,4 @@
-"""Pythia: where every service keeps its target beside the set that would be there (Pythia 3.5).
+"""Pythia: where every service keeps its target beside the set that would be there (Pythia 3.6).
 
 Of the servers with room those are left where each service keeps its target with the confidence, by
 a model of whole sets. Among them the work is packed: servers with services first, then those with
