@@ -59,8 +59,12 @@ def _event(event: Record) -> str:
 
 def _placement(placement: Record) -> str:
     allocation = placement["allocation"]
-    cpus = fmt.number(allocation["cpu_millicpus"] / 1000)
-    return f"{placement['server']}: {cpus} CPU, {fmt.size(allocation['memory_bytes'])}"
+    ceiling = allocation.get("ceiling_millicpus")
+    given = allocation["cpu_millicpus"] if ceiling is None else ceiling
+    cpus = f"{fmt.number(given / 1000)} CPU"
+    if allocation["best_effort"]:
+        cpus = "what others leave" + ("" if ceiling is None else f", at most {cpus}")
+    return f"{placement['server']}: {cpus}, {fmt.size(allocation['memory_bytes'])}"
 
 
 def _measurements(measurements: Record) -> str:
