@@ -266,6 +266,7 @@ class Classifier:
             saturating=bound is not None and _is_saturating(measurements, bound),
             idle_latency_seconds=_idle_latency(measurements) if held else None,
             by_allocation=by_allocation,
+            scores_measured=scores > 0,
         )
 
     def _platforms(

@@ -1,4 +1,4 @@
-"""Contention by source and by pair as one model: by pair where pairs are known."""
+"""Contention by source and by pair as one model: what is known better of the newcomer decides."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -31,24 +31,23 @@ class CombinedSettings:
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """The model."""
+    """The model: by pair where pairs are known and no score was measured, else by source."""
 
     settings: CombinedSettings = field(default_factory=CombinedSettings)
     name: ClassVar[str] = "combined"
 
     def table(self) -> "CombinedTable":
         """An empty one."""
-        return CombinedTable(
-            BySource(self.settings.sources).table(), ByPair(self.settings.pairs).table()
-        )
+        models = BySource(self.settings.sources), ByPair(self.settings.pairs)
+        return CombinedTable([model.table() for model in models])
 
 
 class CombinedTable(ContentionTable):
     """One table per model."""
 
-    def __init__(self, by_source: ContentionTable, by_pair: ContentionTable) -> None:
-        self._by_source, self._by_pair = by_source, by_pair
-        self._tables = by_source, by_pair
+    def __init__(self, tables: Sequence[ContentionTable]) -> None:
+        self._tables = tables
+        self._scored = next((table for table in tables if table.has_scores), ContentionTable())
 
     def put(self, row: int, platform: str | None, residents: Sequence[Resident]) -> bool:
         """Whether waiting workloads should be looked at for one of them."""
@@ -61,10 +60,12 @@ class CombinedTable(ContentionTable):
             table.drop(row)
 
     def assess(self, request: Request, view: View, confidence: float) -> Assessment:
-        """By pair where the newcomer is known so, else by source."""
+        """By measured scores, else by what ran together, else by predicted scores."""
+        by_source, by_pair = (table.assess(request, view, confidence) for table in self._tables)
         made = request.classification
-        table = self._by_pair if made is not None and made.pairs else self._by_source
-        return table.assess(request, view, confidence)
+        if made is None or not made.pairs:
+            return by_source
+        return by_source if made.scores_measured and by_source.informed else by_pair
 
     def slowdown_of(self, row: int, name: str) -> Estimate | None:
         """By the first that knows it."""
@@ -84,16 +85,16 @@ class CombinedTable(ContentionTable):
 
     @property
     def has_scores(self) -> bool:
-        """By source."""
-        return self._by_source.has_scores
+        """Whether one has."""
+        return self._scored.has_scores
 
     def score_columns(self, servers: int) -> ScoreColumns | None:
-        """By source."""
-        return self._by_source.score_columns(servers)
+        """Of the first that has scores."""
+        return self._scored.score_columns(servers)
 
     def quality_columns(self, servers: int) -> QualityColumns | None:
-        """By source."""
-        return self._by_source.quality_columns(servers)
+        """Of the same."""
+        return self._scored.quality_columns(servers)
 
 
 def _first(answers: Iterable[_Answer | None]) -> _Answer | None:

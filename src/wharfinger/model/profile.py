@@ -299,6 +299,7 @@ class Classification:
             its load: L (1 - λ / X); the deviation of the logarithm. ``None`` = unknown.
         pairs: By platform, slowdowns that are known between pairs instead of by source; see
             ``model.pairs.profile_on``.
+        scores_measured: Whether a score of interference was measured; else all are predicted.
     """
 
     estimator: str
@@ -318,6 +319,7 @@ class Classification:
     saturating: bool = False
     idle_latency_seconds: Estimate | None = None
     by_allocation: Mapping[str, Mapping[int, Estimate]] = field(default_factory=dict)
+    scores_measured: bool = False
 
 
 @lru_cache(maxsize=256)

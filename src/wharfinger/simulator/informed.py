@@ -72,7 +72,7 @@ class TrueClassifier:
             return report
         made, job = report.classification, self._jobs[action.workload.name]
         if TRUE_SCORES in self._words:
-            made = replace(made, **self._true_scores(job), pairs={})
+            made = replace(made, **self._true_scores(job), scores_measured=True)
         if job.is_service:
             return replace(report, classification=made)
         if TRUE_SIZES in self._words:

@@ -66,7 +66,7 @@ def test_platforms_are_true_and_nothing_is_profiled():
             there = simulation.setup.truth.alone(platform, resident)
             assert ratio.mean == pytest.approx(there / here)
         assert Quantity.RATE in told.curves
-        assert not told.pairs
+        assert told.scores_measured
         assert len(told.tolerated) == len(told.caused) > 2
 
 
