@@ -6,6 +6,7 @@ from wharfinger.cli import format as fmt
 from wharfinger.cli import targets
 from wharfinger.cli.output import Column, Record, column
 from wharfinger.cli.statuses import exit_text, moment, server_status, workload_status
+from wharfinger.cli.workload_text import allocated
 
 
 def columns(kind: str, output: str) -> list[Column]:
@@ -59,11 +60,9 @@ def _event(event: Record) -> str:
 
 def _placement(placement: Record) -> str:
     allocation = placement["allocation"]
-    ceiling = allocation.get("ceiling_millicpus")
-    given = allocation["cpu_millicpus"] if ceiling is None else ceiling
-    cpus = f"{fmt.number(given / 1000)} CPU"
-    if allocation["best_effort"]:
-        cpus = "what others leave" + ("" if ceiling is None else f", at most {cpus}")
+    ceiling, given = allocation.get("ceiling_millicpus"), allocation["cpu_millicpus"] / 1000
+    most = None if ceiling is None else ceiling / 1000
+    cpus = allocated(given, most, best_effort=allocation["best_effort"])
     return f"{placement['server']}: {cpus}, {fmt.size(allocation['memory_bytes'])}"
 
 

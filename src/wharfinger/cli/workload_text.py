@@ -17,11 +17,19 @@ def placements(workload: Record) -> str:
 
 
 def _cpu_of(placement: Record) -> str:
-    if not placement["best_effort"]:
-        return fmt.cpus(placement["cpus"])
-    ceiling = placement["ceiling_cpus"]
-    most = "" if ceiling is None else f", at most {fmt.cpus(ceiling)}"
-    return f"what others leave{most}"
+    given, ceiling = placement["cpus"], placement["ceiling_cpus"]
+    return allocated(given, ceiling, best_effort=placement["best_effort"])
+
+
+def allocated(given: float, ceiling: float | None, *, best_effort: bool) -> str:
+    """The CPU of an allocation.
+
+    >>> allocated(2.0, None, best_effort=False), allocated(0.0, 0.1, best_effort=True)
+    ('2 CPU', 'what others leave, at most 0.1 CPU')
+    """
+    if not best_effort:
+        return fmt.cpus(given)
+    return "what others leave" + ("" if ceiling is None else f", at most {fmt.cpus(ceiling)}")
 
 
 def restarts(workload: Record) -> str:

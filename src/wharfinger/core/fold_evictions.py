@@ -92,7 +92,7 @@ def relieve(cluster: ClusterState, time: float, name: str, decision: Decision) -
 def throttle(
     cluster: ClusterState, time: float, record: WorkloadRecord, event: ev.AllocationPlanned
 ) -> None:
-    """Best-effort work gives way to a neighbor, which must show before more is done."""
+    """Its ceiling is lowered for a neighbor, which must show before more is done."""
     reading = record.performance and record.performance.readings.get(Quantity.CPU)
     used = round(reading.value * MILLICPUS_PER_CPU) if reading else 0
     known = [each for each in (ceiling_of(record.placements), used) if each]

@@ -631,7 +631,7 @@ class Core:
             if record.phase is Phase.ADMITTED and entry_of(record) in self._cluster.unprofiled:
                 tries -= 1
                 if not record.workload.requires:  # Others may go to more servers than that.
-                    # Of one priority less CPU goes ahead as rarely as before: decision record 0116.
+                    # Of equal priorities memory decides: trying all keeps fewer targets (0116).
                     refused.add((need.cpu_millicpus if least > -inf else 0, need.memory_bytes))
                 if tries < 0 or self._ahead.unprofiled is None:
                     break

@@ -21,6 +21,11 @@ class Allocation:
     best_effort: bool = False
     ceiling_millicpus: int | None = None
 
+    @property
+    def limit_millicpus(self) -> int | None:
+        """The most CPU time that it may use; ``None`` = all that others leave."""
+        return self.ceiling_millicpus if self.best_effort else self.cpu_millicpus
+
 
 @dataclass(frozen=True, slots=True)
 class Placement:

@@ -83,7 +83,7 @@ def test_it_is_suspended_where_the_least_is_still_too_much() -> None:
     assert phase(cluster, "f") is Phase.SUSPENDED
     _measure(cluster, 86)
     _measure(cluster, 86)
-    assert phase(cluster, "f") is Phase.RUNNING, "in vain"
+    assert phase(cluster, "f") is Phase.RUNNING, "that was ineffective"
     _measure(cluster, 86)
     assert _ceiling(cluster) is None, "nor is it held back any more"
     for _ in range(10):

@@ -386,7 +386,7 @@ class SlurmJobs:
             place = several.get(placement.server) or self.runs.run_dir(order.key)
             if place is not None:
                 allocation = placement.allocation
-                write_pace(place, None if allocation.best_effort else allocation.cpu_millicpus)
+                write_pace(place, allocation.limit_millicpus)
 
     def _renew_suspensions(self, watched: WatchedStarts, now: float) -> None:
         """Each ends by itself if no engine renews it."""

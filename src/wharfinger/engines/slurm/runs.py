@@ -270,7 +270,7 @@ def _spec(
         working_directory=Path(run.working_directory),
         stop_grace_seconds=run.stop_grace_seconds,
         log_cap_bytes=LOG_CAP_BYTES,
-        cpu_millicpus=None if allocation.best_effort else allocation.cpu_millicpus,
+        cpu_millicpus=allocation.limit_millicpus,
         account=other_account(run.user),
         stop_signal=signal_named(run.stop_signal),
         pass_status=True,

@@ -148,10 +148,7 @@ def limits(
     """
     try:
         return Limits(
-            cpu_millicpus=min(
-                allocation.ceiling_millicpus or allocation.cpu_millicpus,
-                server.server.cpu_millicpus,
-            ),
+            cpu_millicpus=min(allocation.limit_millicpus or 0, server.server.cpu_millicpus),
             best_effort=allocation.best_effort,
             memory_bytes=allocation.memory_bytes,
             cpus=cpus,
@@ -171,13 +168,8 @@ def pace_of(start: StartRecord, group: Group) -> int | None:
     """
     if start.placement is None or group.has_quota:
         return None
-    allocation = start.placement.allocation
-    cpu_millicpus = allocation.cpu_millicpus
-    if allocation.best_effort:
-        if allocation.ceiling_millicpus is None:
-            return None
-        cpu_millicpus = allocation.ceiling_millicpus
-    return cpu_millicpus if cpu_millicpus < len(start.cpus) * MILLICPUS_PER_CPU else None
+    limit, most = start.placement.allocation.limit_millicpus, len(start.cpus) * MILLICPUS_PER_CPU
+    return limit if limit is not None and limit < most else None
 
 
 @cache

@@ -56,8 +56,8 @@ class Ceilings:
         One after the other, and not while a neighbor violates its target, up to the longest
         suspension.
         """
-        was_in_vain = record.ineffective_at is not None
-        if was_in_vain or now < record.phase_since:  # The clock was set back.
+        was_ineffective = record.ineffective_at is not None
+        if was_ineffective or now < record.phase_since:  # The clock was set back.
             return now
         settings = self.settings
         latest = record.phase_since + settings.max_suspension_seconds

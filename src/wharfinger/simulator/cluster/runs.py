@@ -107,8 +107,8 @@ class RunPart:
     @property
     def wanted_millicpus(self) -> float:
         """Of what others leave, what best-effort work would use: no more than its ceiling."""
-        ceiling, wanted = self.allocation.ceiling_millicpus, self.run.job.cpu_millicpus
-        return float(wanted if ceiling is None else min(wanted, ceiling))
+        limit, wanted = self.allocation.limit_millicpus, self.run.job.cpu_millicpus
+        return float(wanted if limit is None else min(wanted, limit))
 
     @property
     def memory_bytes(self) -> int:
