@@ -28,6 +28,8 @@ from wharfinger.policies.adaptation.elastic import ElasticSettings
 from wharfinger.policies.adaptation.phase_settings import PhaseSettings
 from wharfinger.policies.placement.resizing import BUSY
 
+OVERLOADED = 0.9
+"""Of the requests that are offered, the share below which a service answers clearly too few."""
 WITHDRAWN = 3.0
 """Tolerances of a probe, that its sources cost at most before they are withdrawn."""
 
@@ -267,6 +269,9 @@ class Slack:
         ):
             return None
         off = self._off(tracking, performance, short=short)
+        if tracking.status < 0 and len(record.placements) > 1 and _is_overloaded(performance):
+            # CPU that one server leaves idle, since it is sent little, no other could use.
+            return replace(off, cpu_seconds_per_second=None)
         if tracking.status < 0 and not short:
             return replace(off, unused_from=self._unused_from(record, off, now))
         return off
@@ -411,6 +416,13 @@ def _lacks_cpu_in_bursts(record: WorkloadRecord, performance: Performance) -> bo
     """Of a service; any program that computes all the time is throttled all the time."""
     target = record.workload.target
     return target is not None and target.latency is not None and performance.is_throttled
+
+
+def _is_overloaded(performance: Performance) -> bool:
+    """Whether a service answers clearly less than is offered to it."""
+    offered = performance.trusted(Quantity.OFFERED)
+    answered = performance.trusted(Quantity.THROUGHPUT)
+    return offered is not None and answered is not None and answered < OVERLOADED * offered
 
 
 def load_of(record: WorkloadRecord) -> float | None:
