@@ -24,9 +24,11 @@ from wharfinger.classification.joint_plan import (
 )
 from wharfinger.classification.utility import Aspect
 from wharfinger.classification.worth import (
+    SETUP_SECONDS,
     Stake,
     When,
     best_time,
+    expected_seconds,
     first_runs,
     missing_runs,
     stake,
@@ -83,14 +85,16 @@ class JointPlanner:
         stated = self._runs_stated(request, view)
         if stated and known is not None and known.performance:
             return self._complete(request, known, view)
-        why_not = _why_no_copy(workload, view) or self._too_short(workload)
+        why_not = self._why_no_copy(workload, view) or self._too_short(workload)
         why_not = why_not or (_too_large(request, view) if stated else "")
         if why_not:
             wants = workload.target is not None and not workload.best_effort
             if wants and known is not None and known.performance:
                 return Profiling(self._decision(ENOUGH), known=True)
-            return Profiling(self._decision(f"{why_not}: a cold start"))
+            return self._cold_start(why_not)
         memory_bytes, room = workload.reservation.memory_bytes, _room(request, view)
+        if workload.best_effort:
+            return self._plan_best_effort(request, room, view)
         if stated:
             return self._plan_stated(request, room, view)
         row = int(np.argmax(room)) if room.size else 0
@@ -138,6 +142,14 @@ class JointPlanner:
         )
         return Profiling(self._decision(_described(plan)), plan)
 
+    def _why_no_copy(self, workload: Workload, view: View) -> str:
+        """Empty where a copy can and may be made."""
+        if workload.best_effort and not self._needs.best_effort:
+            return "best-effort work is never copied"
+        if workload.best_effort and len(view.platforms) < 2:
+            return "best-effort work is copied to compare platforms, of which there is one"
+        return _why_no_copy(workload, view)
+
     def _too_short(self, workload: Workload) -> str:
         expected, short = workload.expected_seconds, self._needs.short_seconds
         if expected is None or expected >= short:
@@ -177,6 +189,8 @@ class JointPlanner:
         workload, needs = request.workload, self._needs
         if needs.sizes == 1 or not needs.stated:
             return needs.stated
+        if workload.best_effort and needs.best_effort:
+            return True
         able = min(workload.scale.max_servers, view.capabilities.max_servers_per_workload)
         return able == 1 and len(view.names) > 1 and not workload.reservation.elastic_cpu
 
@@ -251,7 +265,8 @@ class JointPlanner:
         """What is missing of what is known of its program, where that repays its runs."""
         workload, cpu, room = request.workload, _stated_cpu(request, view), _room(request, view)
         enough = Profiling(self._decision(ENOUGH), known=True)
-        if _why_no_copy(workload, view) or self._too_short(workload) or _too_large(request, view):
+        why_not = self._why_no_copy(workload, view) or self._too_short(workload)
+        if workload.best_effort or why_not or _too_large(request, view):
             return enough
         if not room.size or int(room.max()) < cpu:
             # Where CPU is that short it is not placed before those that are profiled first.
@@ -277,6 +292,35 @@ class JointPlanner:
         plan = replace(plan, beside=(), completes=True)
         message = f"of its program {len(entries)} platforms are known: {_described(plan)}"
         return Profiling(self._decision(message), plan)
+
+    def _plan_best_effort(self, request: Request, room: NDArray[np.int64], view: View) -> Profiling:
+        """The CPU that it states on several platforms, where nobody else is promised any.
+
+        It waits for no room, and not for longer than its tolerance of what it should take.
+        """
+        workload, cpu = request.workload, _stated_cpu(request, view)
+        room = np.where(view.cpu_allocated > 0, 0, room)
+        row = next((at for at in _quietest_first(room, view).tolist() if room[at] >= cpu), None)
+        if row is None:
+            return self._cold_start(f"no server without other guarantees has {cpu_number(cpu)} CPU")
+        seconds = workload.profile.seconds * _share(1, 0)
+        expected = expected_seconds(workload, None)
+        if expected is not None and SETUP_SECONDS + seconds > workload.tolerance * expected:
+            return self._cold_start(f"profiling takes {seconds:g} s of some {expected:.3g}")
+        across = self._made.recommender(Aspect.HETEROGENEITY, workload.type)
+        here = view.platforms[view.platform[row]]
+        others = _runs_elsewhere(across, here, cpu, room, view)
+        most = min(int(self._needs.idle_share * int(room.sum()) / cpu) - 1, len(others))
+        measured = columns_of(Setting(here, Configuration(cpu)))
+        chosen = telling(across, list(others), most, None, *measured) if most > 0 else []
+        if not chosen:
+            return self._cold_start("no other platform has idle CPU to compare with")
+        plan = self._stated(workload, row, (cpu,), [others[c] for c in chosen], (), view)
+        plan = replace(plan, beside=())
+        return Profiling(self._decision(_described(plan)), plan)
+
+    def _cold_start(self, why: str) -> Profiling:
+        return Profiling(self._decision(f"{why}: a cold start"))
 
     def _stated(
         self,
@@ -432,7 +476,10 @@ def _room(request: Request, view: View) -> NDArray[np.int64]:
 
 
 def _stated_cpu(request: Request, view: View) -> int:
-    """Thousandths of a CPU that a copy of what is stated gets."""
+    """Thousandths of a CPU that a copy of what is stated gets, as if it were promised that."""
+    workload = request.workload
+    if workload.best_effort:
+        request = replace(request, workload=replace(workload, type=WorkloadType.BATCH))
     cpu = request.reserved(view.capabilities).cpu_millicpus
     return max(cpu, MIN_MILLICPUS) if view.capabilities.fractional_cpu else cpu
 
@@ -499,15 +546,13 @@ def _described(plan: ProfilingPlan) -> str:
 
 def _why_no_copy(workload: Workload, view: View) -> str:
     """Empty where a copy can and may be made."""
-    if workload.best_effort:
-        return "best-effort work is never copied"
-    if workload.target is None:
+    if workload.target is None and not workload.best_effort:
         return "it has no target to be sized for"
     if workload.profile.mode is not ProfileMode.COPY:
         return f"its profile mode is {workload.profile.mode}"
     if not view.capabilities.profiles:
         return "this machine has no sandbox for a copy; it is measured as it runs"
-    within = workload.target.completion_seconds
+    within = workload.target.completion_seconds if workload.target else None
     seconds = workload.profile.seconds
     if within is not None and within <= SHORT * seconds:
         return f"it is to end within {within:g} s, and profiling takes {seconds:g} s of that"

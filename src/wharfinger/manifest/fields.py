@@ -103,8 +103,9 @@ PROFILE = Section(
     {
         "mode": choice(workload.ProfileMode, "copy")(
             "`copy` runs a sandboxed copy, `live` varies the running workload's allocation, "
-            "`none` does neither. Best-effort work is never copied.",
-            default="`copy`; `none` if `best-effort`",
+            "`none` does neither. Best-effort work is copied where `measure` tells how it does, to "
+            "compare platforms while CPU is idle; under `quasar` alone.",
+            default="`copy`; `none` if `best-effort` without `measure`",
         ),
         "seconds": SECONDS("Duration of profiling; 0.1 to 3600."),
     },

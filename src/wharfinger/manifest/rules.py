@@ -71,7 +71,7 @@ def complete(workload: Workload, document: Document) -> Workload:
         run = replace(run, restart=replace(run.restart, never_stated=never))
     elif workload.type is _SERVICE:
         run = replace(run, restart=SERVICE_RESTART)
-    if workload.best_effort and "spec.profile.mode" not in stated:
+    if workload.best_effort and "spec.profile.mode" not in stated and not _is_measured(document):
         profile = replace(profile, mode=ProfileMode.NONE)
     ttl = workload.ttl_after_finished_seconds
     if "spec.ttlAfterFinished" not in stated:
@@ -94,6 +94,11 @@ def _reservation(reservation: Reservation, document: Document) -> Reservation:
         memory = UNSTATED.memory_bytes
         reservation = replace(reservation, memory_bytes=memory, elastic_memory=True)
     return reservation
+
+
+def _is_measured(document: Document) -> bool:
+    """Whether it states how its performance is read."""
+    return any(path.startswith("spec.measure.") for path in document.lines)
 
 
 def _name(document: Document) -> _Contradictions:
@@ -186,8 +191,9 @@ def _by_type(document: Document, kind: WorkloadType) -> _Contradictions:
         mend = "write 1, or type: batch"
         yield "spec.scale.maxServers", f"{servers} servers for a {kind} workload; {mend}"
     mode = document.values.get("spec.profile.mode")
-    if kind is WorkloadType.BEST_EFFORT and mode is ProfileMode.COPY:
-        message = f"'copy': a {kind} workload is never copied; write none or live"
+    best_effort = kind is WorkloadType.BEST_EFFORT
+    if best_effort and mode is ProfileMode.COPY and not _is_measured(document):
+        message = "'copy': nothing tells how a copy does; write measure.progress, or mode: none"
         yield "spec.profile.mode", message
     if "spec.measure.load" not in document.lines:
         return

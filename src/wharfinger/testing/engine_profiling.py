@@ -8,7 +8,7 @@ from wharfinger.core import events as ev
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.interference import SharedResource
 from wharfinger.model.profile import ProfilingPlan
-from wharfinger.model.workload import Run, WorkloadType
+from wharfinger.model.workload import Profile, ProfileMode, Run, WorkloadType
 from wharfinger.testing.harness import EngineTrial, expect
 
 
@@ -53,12 +53,23 @@ def forgetting_ends_profiling(trial: EngineTrial) -> None:
     expect(not told, f"it was forgotten, reported was {told}")
 
 
-def best_effort_work_is_never_copied(trial: EngineTrial) -> None:
+def what_its_user_forbids_is_never_copied(trial: EngineTrial) -> None:
     """Its planner should not ask; if it does, the answer is no."""
+    asked = _ask(trial, trial.programs.exiting("k", 0))
+    forbidden = replace(asked.workload, profile=Profile(ProfileMode.NONE))
+    trial.perform(replace(asked, workload=forbidden))
+    trial.wait_for(ev.ProfilingFailed, "k")
+    trial.expect_never_started("k")
+
+
+def best_effort_work_is_copied_as_any_other(trial: EngineTrial) -> None:
+    """With the CPU of its plan, although it is promised none as it runs."""
+    _need_profiles(trial)
     asked = _ask(trial, trial.programs.exiting("k", 0))
     filler = replace(asked.workload, type=WorkloadType.BEST_EFFORT)
     trial.perform(replace(asked, workload=filler))
-    trial.wait_for(ev.ProfilingFailed, "k")
+    measurements = trial.wait_for(ev.ProfilingFinished, "k").measurements
+    expect(bool(measurements.performance), f"nothing was measured: {measurements}")
     trial.expect_never_started("k")
 
 
@@ -209,7 +220,8 @@ PROFILING_CHECKS: tuple[Callable[[EngineTrial], None], ...] = (
     a_profiling_plan_is_answered_once,
     a_stop_ends_profiling,
     forgetting_ends_profiling,
-    best_effort_work_is_never_copied,
+    what_its_user_forbids_is_never_copied,
+    best_effort_work_is_copied_as_any_other,
     profiling_is_asked_for_again_after_a_crash,
     a_probe_of_what_runs_is_answered_once,
     a_probe_of_a_copy_is_answered_once,

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -73,22 +74,27 @@ def rate_alone() -> float:
     return best
 
 
+@pytest.mark.parametrize("best_effort", [False, True])
 def test_a_program_is_placed_where_it_is_faster_after_profiling_elsewhere(
-    cluster: SlurmCluster, known: Path, tmp_path: Path
+    best_effort: bool, cluster: SlurmCluster, known: Path, tmp_path: Path
 ):
+    """Best-effort work has no target, and is run on two platforms all the same."""
     shared = tmp_path / "shared"
     shared.mkdir()
     options = ("--engine", "slurm", "--shared-dir", str(shared), *PLATFORMS, "--known", str(known))
     manager = LiveManager(tmp_path / "state", *options, env=cluster.environment)
+    stated: dict[str, Any] = {"resources": {"cpu": 1, "memory": "64Mi"}, "type": "best-effort"}
+    if not best_effort:
+        rate = f"{0.4 * rate_alone():.3g}/s"
+        stated = {"resources": {"memory": "64Mi"}, "target": {"rate": rate}}
     manager.start()
     try:
         manager.submit(
             manifest(
                 "sums",
                 *("sh", "-c", f"i=0; while {WORK}; do i=$((i+1)); echo done=$i; done"),
-                resources={"memory": "64Mi"},
-                target={"rate": f"{0.4 * rate_alone():.3g}/s"},
                 measure={"progress": {"regex": r"done=(\d+)"}},
+                **stated,
             )
         )
         running = manager.wait_for(lambda found: found["sums"]["phase"] == "running", 400)

@@ -412,6 +412,47 @@ def _best_effort(request: Request) -> Request:
     return replace(request, workload=replace(request.workload, type=WorkloadType.BEST_EFFORT))
 
 
+def test_best_effort_work_is_run_on_idle_platforms_to_compare_them() -> None:
+    stated, request, seen = _stated("all")
+    needs = ProfilingNeeds(stated=True, sizes=2, sources=2, idle_share=0.5, best_effort=True)
+    planner = JointPlanner(stated._made, ("known",), needs)
+    request = _best_effort(replace(request, workload=replace(request.workload, target=None)))
+
+    def plan(asked: Request = request, at: View = seen, by: JointPlanner = planner) -> Profiling:
+        found = by.plan(asked, at)
+        assert found is not None
+        assert found.decision.accepted, "it waits for no room"
+        return found
+
+    found = plan().plan
+    assert found is not None
+    assert (found.cpu_millicpus, found.sources, found.beside) == ((1000,), (), ())
+    assert len(found.placements) == 4, "with what it states, though it is promised no CPU"
+    assert found.seconds == pytest.approx(0.1 * request.workload.profile.seconds)
+
+    taken = seen.cpu_allocated.copy()
+    taken[[0, 2]] = 1
+    beside = plan(at=replace(seen, cpu_allocated=taken)).plan
+    assert beside is not None
+    assert {p.server for p in beside.placements} == {"one", "three"}, "no promise is pressed"
+    full = plan(at=replace(seen, cpu_allocated=seen.cpu_capacity.copy()))
+    assert (full.plan, full.decision.message[-14:]) == (None, ": a cold start")
+    taken[1] = 1
+    alone = plan(at=replace(seen, cpu_allocated=taken))
+    assert alone.plan is None
+    assert "no other platform has idle CPU" in alone.decision.message
+
+    short = replace(request, workload=replace(request.workload, expected_seconds=20.0))
+    assert "profiling takes 0.8 s of some 20" in plan(short).decision.message
+    row = {Quantity.RATE: {1000: Entry(1.0, 0.03)}}
+    known = plan(replace(request, measurements=Measurements(row, platform="test")))
+    assert (known.plan, known.known) == (None, True)
+    one = plan(at=view(4000, 4000))
+    assert "to compare platforms, of which there is one" in one.decision.message
+    never = JointPlanner(stated._made, needs=replace(needs, best_effort=False))
+    assert plan(by=never).plan is None
+
+
 def test_a_short_workload_is_not_profiled_first() -> None:
     planner, request, seen = _stated("auto")
     short = replace(request, workload=replace(request.workload, expected_seconds=15.0))

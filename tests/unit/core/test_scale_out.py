@@ -13,8 +13,8 @@ from wharfinger.core.pipeline import Mode
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.view import Capabilities
-from wharfinger.model.workload import LatencyBound, Scale, Target, Workload, WorkloadType
-from wharfinger.policies.adaptation.slack import Slack, TargetSettings
+from wharfinger.model.workload import Scale, Target, Workload, WorkloadType
+from wharfinger.policies.adaptation.slack import TargetSettings
 
 ADJUSTMENTS_PER_MINUTE = TargetSettings().adjustments_per_minute
 ABLE = Capabilities(max_servers_per_workload=8, measures=True)
@@ -259,39 +259,3 @@ def test_what_was_done_is_kept_with_the_servers() -> None:
     done(cluster, *load(cluster, 0.9))
     (kept,) = cluster.record("web").adjustments
     assert [[p.server for p in where] for where in (kept.before, kept.after)] == [["a"], ["a", "b"]]
-
-
-# --- what is used of several servers -------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("servers", "answered", "used"), [(2, 40.0, None), (2, 95.0, 1.0), (1, 40.0, 1.0)]
-)
-def test_idle_cpu_of_one_of_several_servers_says_nothing_of_a_load_that_is_not_answered(
-    servers: int, answered: float, used: float | None
-) -> None:
-    """A balancer may send one of them little, while the other has more than it can do."""
-    cluster = made(*[2] * servers)
-    bound = Target(latency=LatencyBound(99, 0.1))
-    start(cluster, service(millicpus=2000, target=bound))
-    if servers > 1:
-        done(cluster, *load(cluster, 0.9))
-    assert len(on(cluster)) == servers
-    slack = Slack(TargetSettings())
-    record = cluster.record("web")
-    for _ in range(2):
-        cluster.now += 60.0
-        readings = {
-            Quantity.CPU: Reading(1.0, "CPU time", trusted=False),
-            Quantity.OFFERED: Reading(100.0, "test"),
-            Quantity.THROUGHPUT: Reading(answered, "test"),
-            Quantity.LATENCY: Reading(1.0, "test"),
-        }
-        where = record.placements[0].server
-        cluster.tell(ev.ServerMeasured(where, (Sample(record.key, readings),)))
-        record = replace(cluster.record("web"), adjusted_at=None)
-        record = replace(record, tracking=slack.tracking(record))
-        cluster.manager.state.workloads["web"].tracking = record.tracking
-    off = slack.off_target(record, cluster.manager.state, cluster.now)
-    assert off is not None
-    assert off.cpu_seconds_per_second == used

@@ -106,7 +106,9 @@ def test_what_is_left_out_has_the_documented_default():
     assert job.ttl_after_finished_seconds == 7 * 86_400
     assert job.profile == Profile(ProfileMode.COPY, 8.0)
     (spare,) = load(job_with("priority: -1", kind="best-effort"))
-    assert spare.profile.mode is ProfileMode.NONE
+    assert spare.profile.mode is ProfileMode.NONE, "nothing tells how a copy would do"
+    (told,) = load(job_with("measure: {progress: {regex: 'n=([0-9]+)'}}", kind="best-effort"))
+    assert told.profile.mode is ProfileMode.COPY
 
 
 @pytest.mark.parametrize(
@@ -303,7 +305,7 @@ def test_a_program_that_can_t_be_run_is_refused(run, says):
             "'100' is not a number between 0 and 100",
         ),
         ("best-effort", "target: {rate: 1/s}", "a best-effort workload has no target"),
-        ("best-effort", "profile: {mode: copy}", "never copied; write none or live"),
+        ("best-effort", "profile: {mode: copy}", "nothing tells how a copy does; write"),
         ("single-node", "scale: {maxServers: 2}", "2 servers for a single-node workload"),
     ],
 )

@@ -494,6 +494,19 @@ def test_best_effort_keeps_off_allocated_cpu_unless_the_others_are_much_slower()
         assert given(place(view, FILLER, what)) == (server_name, 0)
 
 
+def test_contention_counts_half_for_best_effort_work_that_was_measured() -> None:
+    """What a cold start says of scores tells half of it; neighbors lose as much in both cases."""
+    view = view_of(4, 4, residents={"s1": [known(caused={DISK: 60.0})]})
+    view = replace(view, platform=np.array([0, 1]), platforms=("usual", "fast"))
+    what = replace(known(tolerated={DISK: 40.0}), platform="fast")
+    taken = view.contention.assess(Request(FILLER, classification=what), view, 0.5).suffered.mean[1]
+    assert taken > 0
+    what = replace(what, platforms={"usual": Estimate(exp(-3 * taken), 0.0)})
+    for measured, server_name in ((0, "s0"), (2, "s1")):
+        answer = place(view, FILLER, replace(what, measured=measured))
+        assert given(answer) == (server_name, 0)
+
+
 def test_of_servers_where_best_effort_would_do_the_same_the_emptiest_is_taken() -> None:
     view = replace(view_of(4, 4), cpu_wanted=np.array([2000, 1000]))
     assert given(place(view, FILLER, None)) == ("s1", 0)

@@ -200,12 +200,12 @@ def test_memory_that_no_server_has_is_refused():
         build(of_class(PopulationClass("job", memory_bytes=(GIB, 65 * GIB))), 1)
 
 
-def test_best_effort_work_has_no_target_and_is_not_profiled():
+def test_best_effort_work_has_no_target_and_is_profiled_as_its_class_says():
     setup = build(of_class(PopulationClass("job", best_effort=0.3)), 1, workloads=400)
     given = [job for job in setup.jobs if job.best_effort]
     assert len(given) == pytest.approx(120, abs=30)
     assert all(job.workload.target is None for job in given)
-    assert {job.workload.profile.mode for job in given} == {ProfileMode.NONE}
+    assert {job.workload.profile.mode for job in given} == {ProfileMode.COPY}
 
 
 def test_a_service_has_its_load_its_lifetime_and_its_bound():

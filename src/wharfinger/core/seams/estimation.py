@@ -46,6 +46,7 @@ class ProfilingNeeds:
         idle_share: Of the idle CPU that the runs of one plan may take with the least allocation
             that is tried; in any case on two platforms.
         short_seconds: What its user expects to run for less is not profiled (Paragon 3.5).
+        best_effort: Whether best-effort work is run on several platforms, while CPU is idle there.
     """
 
     stated: bool = False
@@ -57,6 +58,7 @@ class ProfilingNeeds:
     short_seconds: float = 0.0
     start_first: float = 0.0
     beside: bool = False
+    best_effort: bool = False
 
     @property
     def gives_stated(self) -> bool:

@@ -38,8 +38,6 @@ def limit_seconds(plan: ProfilingPlan) -> float:
 
 def why_not_copied(workload: Workload) -> str:
     """Why it is not; empty = it may be."""
-    if workload.best_effort:
-        return "best-effort work is never copied"
     if workload.profile.mode is not ProfileMode.COPY:
         return f"its manifest says profile.mode: {workload.profile.mode.value}, so it is not copied"
     return ""

@@ -56,7 +56,13 @@ from wharfinger.policies.adaptation.moving import (
     shares_of_pressure,
 )
 from wharfinger.policies.adaptation.phases import Phases
-from wharfinger.policies.adaptation.slack import Slack, TargetSettings, is_recent, load_of
+from wharfinger.policies.adaptation.slack import (
+    Slack,
+    TargetSettings,
+    is_overloaded,
+    is_recent,
+    load_of,
+)
 from wharfinger.policies.placement.resizing import expected, lacking
 
 Remedies = Iterator[Remedy]
@@ -183,7 +189,11 @@ class ByTarget:
         yield from _carried_out(record, verdict)
         # Where its load has only risen as yet, no neighbor is slowed or moved for it.
         if isinstance(verdict, Refuse) and off.normalized < 1 and is_violated(record):
-            yield from self._relieve(now, record, off, cluster)
+            acted = yield from self._relieve(now, record, off, cluster)
+            if not acted and len(record.placements) > 1 and is_overloaded(record):
+                # CPU that one server leaves idle, since it is sent little, no other could use.
+                off = replace(off, cpu_seconds_per_second=None, unused_from=None)
+                yield from _carried_out(record, _sized(now, record, cluster, off))
 
     def _risen(self, record: WorkloadRecord, cluster: Residents, now: float) -> OffTarget | None:
         """How far a load that has just risen, or will, is beyond what it holds; ``None`` = not."""

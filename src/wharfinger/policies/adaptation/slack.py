@@ -269,9 +269,6 @@ class Slack:
         ):
             return None
         off = self._off(tracking, performance, short=short)
-        if tracking.status < 0 and len(record.placements) > 1 and _is_overloaded(performance):
-            # CPU that one server leaves idle, since it is sent little, no other could use.
-            return replace(off, cpu_seconds_per_second=None)
         if tracking.status < 0 and not short:
             return replace(off, unused_from=self._unused_from(record, off, now))
         return off
@@ -418,10 +415,12 @@ def _lacks_cpu_in_bursts(record: WorkloadRecord, performance: Performance) -> bo
     return target is not None and target.latency is not None and performance.is_throttled
 
 
-def _is_overloaded(performance: Performance) -> bool:
+def is_overloaded(record: WorkloadRecord) -> bool:
     """Whether a service answers clearly less than is offered to it."""
-    offered = performance.trusted(Quantity.OFFERED)
-    answered = performance.trusted(Quantity.THROUGHPUT)
+    if record.performance is None:
+        return False
+    offered = record.performance.trusted(Quantity.OFFERED)
+    answered = record.performance.trusted(Quantity.THROUGHPUT)
     return offered is not None and answered is not None and answered < OVERLOADED * offered
 
 

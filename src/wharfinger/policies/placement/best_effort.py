@@ -6,9 +6,11 @@ from wharfinger.classification.prediction import slower
 from wharfinger.core.seams.contention import Array, Assessment
 from wharfinger.model.view import Request, View
 
-CROWDED = 4.0
+CROWDED = 2.0
 """What contention costs in all over what is predicted for best-effort work that comes: neighbors
-lose as much by it, and scores of a cold start tell half of it (decision 0085)."""
+lose as much by it (decision 0118)."""
+UNMEASURED = 2.0
+"""So many times more where it was not measured: scores of a cold start tell half (0085)."""
 NEAR_GUARANTEED = 0.3
 """Of the logarithm of best-effort work's performance: what it forgoes to keep off a server where
 CPU is allocated. What it takes there off a service is predicted too low (decision 0085)."""
@@ -21,7 +23,9 @@ def left_over(request: Request, view: View, contention: Assessment) -> Array:
     others leave. What best-effort residents lose is counted in: as much by contention as it does,
     and in proportion to their CPU where all of them want more than is left.
     """
-    mean, known = -CROWDED * contention.suffered.mean, request.classification
+    known = request.classification
+    times = CROWDED if known is not None and known.measured else CROWDED * UNMEASURED
+    mean = -times * contention.suffered.mean
     if known is not None and known.platforms:
         mean = mean - slower(known, view.platforms)[0][view.platform]
     wants = max(request.workload.reservation.cpu_millicpus, 1)

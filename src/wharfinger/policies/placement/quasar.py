@@ -114,6 +114,7 @@ class QuasarSettings:
             before its profile where that would cost its target more than it tells, as under
             ``paragon``; 0 = never.
         beside: Whether copies of what starts so, and may be restarted, run beside it.
+        measures_best_effort: Whether best-effort work is run on several platforms, on idle CPU.
         performance_weight: Targets that one unit of the logarithm of performance counts as, the
             newcomer's and residents'.
         fragmentation_weight: The price of CPU where few servers have room for the sizes that others
@@ -131,6 +132,7 @@ class QuasarSettings:
     service_sources: int = 2
     start_first: float = 0.35
     beside: bool = True
+    measures_best_effort: bool = True
     performance_weight: float = 0.3
     fragmentation_weight: float = 2.0
     same_score: float = 0.05
@@ -243,6 +245,7 @@ class Quasar(ByReservation):
             idle_share=own.idle_share,
             start_first=own.start_first,
             beside=own.beside,
+            best_effort=own.measures_best_effort,
         )
 
     def place(self, request: Request, view: View) -> Place | Refuse | WaitUntil | Preempt:
@@ -589,10 +592,8 @@ class Quasar(ByReservation):
     def _refuse(self, options: ServerOptions) -> Refuse | WaitUntil:
         if miss := options.nearest_miss():
             refusal = self._refusal(options, *miss)
-            request, after = (
-                options.request,
-                options.bearable_after(self._patience(options.request)),
-            )
+            request = options.request
+            after = options.bearable_after(self._patience(request))
             if miss[0] is ReasonCode.INTERFERENCE and after is not None:
                 # Where nothing else happens until then, nobody would ask again.
                 left = max(after - request.waited_seconds, 0.0) + LEAST_WAIT_SECONDS

@@ -407,7 +407,7 @@ class ProfilingRuns:
             self._answer(ev.ProfilingFailed(key, "this engine does not profile"))
         elif job is None:
             self._answer(ev.ProfilingFailed(key, "no such program"))
-        elif workload.best_effort or workload.profile.mode is not ProfileMode.COPY:
+        elif workload.profile.mode is not ProfileMode.COPY:
             self._answer(ev.ProfilingFailed(key, "it is not to be copied"))
         else:
             killed = partial(self.fail, key)

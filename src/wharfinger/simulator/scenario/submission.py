@@ -12,8 +12,6 @@ from wharfinger.errors import InvalidInput
 from wharfinger.model.requirements import Requirement, are_met, in_words
 from wharfinger.model.workload import (
     Measure,
-    Profile,
-    ProfileMode,
     Reservation,
     Run,
     Scale,
@@ -29,7 +27,6 @@ from wharfinger.simulator.truth.ground_truth import TrueResident, alone_with_cpu
 
 SERVER_LABEL = "server"
 """Of each server by its name, where workloads are on one from the start."""
-_NOT_PROFILED = Profile(ProfileMode.NONE)
 _ONE_SERVER = Scale()
 # Equal values of many jobs are one object each: less memory, and less to collect.
 _run = lru_cache(maxsize=10_000)(Run)
@@ -83,7 +80,7 @@ def _workload(world: World, draft: Draft, name: str) -> Workload:
         each.priority,
         _ONE_SERVER if type_ is WorkloadType.SINGLE_NODE else each.scale,
         reservation,
-        _NOT_PROFILED if type_ is WorkloadType.BEST_EFFORT else each.profile,
+        each.profile,
         _measure(load_command=load_command),
         expected_seconds=draft.expected_seconds,
         adapt=each.adapt,
