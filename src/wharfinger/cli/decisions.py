@@ -15,6 +15,8 @@ _SAME = 0.005
 _NEEDED = "cpu_needed_millicpus"
 _GIVEN = "cpu_given_millicpus"
 """Of one of several servers that were chosen together; what it gives is part of the whole."""
+_OF_BEST = "predicted_share_of_best"
+"""Of best-effort work: what it should do there over alone on its best platform."""
 _UNITS: dict[str, Callable[[float], str]] = {
     "_millicpus": lambda value: fmt.number(value / 1000),
     "_bytes": fmt.size,
@@ -36,6 +38,7 @@ _SHORT: tuple[tuple[str, str, Callable[[float], str] | None], ...] = (
     ("RESIDENTS", "residents", None),
     ("EXPECTED", "predicted_pace", fmt.percent),
     ("AT LEAST", "predicted_pace_low", fmt.percent),
+    ("OF ITS BEST", _OF_BEST, fmt.percent),
 )
 """What the short table shows of a candidate's numbers."""
 
@@ -142,6 +145,8 @@ def _ranked(candidate: Record, decision: Record) -> str:
         _of(candidate, "predicted_pace") < _of(chosen, "predicted_pace") - _SAME
     ):
         return "could be, but performs worse there"
+    if _of(candidate, _OF_BEST) < _of(chosen, _OF_BEST) - _SAME:
+        return "could be, but should do less there"
     needs, least = (c["numbers"].get(_NEEDED, 0.0) for c in (candidate, chosen))
     if needs > least:
         return f"could be, but takes {_value(_NEEDED, needs - least)} CPU more"

@@ -27,7 +27,8 @@ def left_over(request: Request, view: View, contention: Assessment) -> Array:
     times = CROWDED if known is not None and known.measured else CROWDED * UNMEASURED
     mean = -times * contention.suffered.mean
     if known is not None and known.platforms:
-        mean = mean - slower(known, view.platforms)[0][view.platform]
+        drop = slower(known, view.platforms)[0]
+        mean = mean - (drop - drop.min())[view.platform]
     wants = max(request.workload.reservation.cpu_millicpus, 1)
     there = np.zeros(len(mean)) if view.cpu_wanted is None else view.cpu_wanted
     left = np.maximum(view.cpu_capacity - view.cpu_allocated, 1)

@@ -40,7 +40,7 @@ from wharfinger.model.profile import Estimate
 from wharfinger.model.units import cpu_number
 from wharfinger.model.view import ALL_REASONS, OffTarget, Request, Resize, View
 from wharfinger.model.workload import OnMiss, WorkloadType
-from wharfinger.policies.placement.best_effort import left_over, taken
+from wharfinger.policies.placement.best_effort import taken
 from wharfinger.policies.placement.bounds import may_pay
 from wharfinger.policies.placement.common import (
     ByReservation,
@@ -376,9 +376,8 @@ class Quasar(ByReservation):
         sizing, does, loss, reasons = options.sizing, options.does, options.loss, options.reason
         best_effort = request.workload.best_effort
         score = need / 1000.0 + options.cost.waste
-        if best_effort:
-            score = -left_over(request, view, options.contention)
-            score = score - score.min() + LEAST_DIFFERENCE * taken(view)
+        if options.left is not None:
+            score = options.left.max() - options.left + LEAST_DIFFERENCE * taken(view)
         own = np.zeros(1)
         if sizing is not None and does is not None:
             own = sizing.kept_probabilities(does)

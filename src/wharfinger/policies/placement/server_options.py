@@ -20,6 +20,7 @@ from wharfinger.model.decisions import CANDIDATES_KEPT, Candidate, Prediction, R
 from wharfinger.model.profile import Estimate
 from wharfinger.model.view import Request, View
 from wharfinger.native import judge_room
+from wharfinger.policies.placement.best_effort import left_over
 from wharfinger.policies.placement.common import candidates, open_servers
 from wharfinger.policies.placement.sizing import Sizing, bounds
 
@@ -79,6 +80,12 @@ class ServerOptions:
     def loss(self) -> ResidentsLoss:
         """What residents are expected to lose for it."""
         return self.contention.residents_loss()
+
+    @cached_property
+    def left(self) -> Array | None:
+        """(S,) what best-effort work should do of what others leave; ``None`` = it is none."""
+        is_best_effort = self.request.workload.best_effort
+        return left_over(self.request, self.view, self.contention) if is_best_effort else None
 
     @property
     def violation(self) -> Array:
@@ -152,6 +159,8 @@ class ServerOptions:
             numbers["predicted_pace"] = normalized.mean
             numbers["predicted_pace_low"] = bounds(normalized, self.sizing.confidence)[0]
             numbers["kept_probability"] = self.sizing.kept_probability(normalized)
+        if self.left is not None:
+            numbers["predicted_share_of_best"] = float(np.exp(self.left[row]))
         if self.contention.informed:
             numbers["interference_beyond_tolerated"] = float(self.violation[row])
             numbers["residents_targets_lost"] = float(self.lost[row])
