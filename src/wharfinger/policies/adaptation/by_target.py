@@ -193,7 +193,9 @@ class ByTarget:
             if not acted and len(record.placements) > 1 and is_overloaded(record):
                 # CPU that one server leaves idle, since it is sent little, no other could use.
                 off = replace(off, cpu_seconds_per_second=None, unused_from=None)
-                yield from _carried_out(record, _sized(now, record, cluster, off))
+                more = _sized(now, record, cluster, off)
+                if isinstance(more, Place):
+                    yield from _carried_out(record, more)
 
     def _risen(self, record: WorkloadRecord, cluster: Residents, now: float) -> OffTarget | None:
         """How far a load that has just risen, or will, is beyond what it holds; ``None`` = not."""
