@@ -7,7 +7,7 @@ the runtime logs that with the estimator's version, so that a replay needs no es
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from math import exp, hypot, log, sqrt
+from math import exp, hypot, inf, log, sqrt
 
 import numpy as np
 
@@ -229,13 +229,15 @@ class Classifier:
         estimator = self.scale_up(type_).estimator
         made = self.classifications
         positive = {
-            quantity: {cpu: entry for cpu, entry in row.items() if entry.value > 0}
+            # A copy that nobody was answered by in time has an endless latency.
+            quantity: {cpu: entry for cpu, entry in row.items() if 0 < entry.value < inf}
             for quantity, row in measurements.performance.items()
         }
         rows = {q: row for q, row in positive.items() if row and q not in PROXIES}
         busy = {cpu: e.value for cpu, e in positive.get(Quantity.CPU, {}).items()}
         curves = {q: self._curve(row, q, type_, _told(row, q, busy)) for q, row in rows.items()}
         held = _held(measurements, curves, bound) if bound else {}
+        held = {cpu: entry for cpu, entry in held.items() if entry.value > 0}
         if held:
             curves[Quantity.HELD] = self._curve(held, Quantity.HELD, type_)
         further = sum(len(row) for row in measurements.further.values())

@@ -165,6 +165,23 @@ def test_a_performance_of_zero_is_none() -> None:
     assert not CLASSIFIER.classify(rate({500: 0.0})).curves
 
 
+def test_a_latency_without_end_is_none_and_holds_nothing() -> None:
+    """Of a copy that is offered more than it can do with so little CPU."""
+    latencies = {500: Entry(math.inf), 1000: Entry(0.02), 2000: Entry(0.01)}
+    busy = {cpu: Entry(cpu / 1000) for cpu in latencies}
+    answered = {cpu: Entry(float(cpu)) for cpu in latencies}
+    found = Measurements(
+        {Quantity.LATENCY: latencies, Quantity.THROUGHPUT: answered, Quantity.CPU: busy}
+    )
+    made = CLASSIFIER.classify(found, bound=LatencyBound(99, 0.05))
+    assert made.curves[Quantity.LATENCY].at(1000).mean == pytest.approx(0.02, rel=0.2)
+    assert all(each.mean >= 0 for each in made.curves[Quantity.HELD].estimates)
+    assert (
+        Quantity.LATENCY
+        not in CLASSIFIER.classify(Measurements({Quantity.LATENCY: {500: Entry(math.inf)}})).curves
+    )
+
+
 def test_more_cpu_never_means_less() -> None:
     curve = CLASSIFIER.classify(rate({500: 10.0, 1000: 21.0})).curves[Quantity.RATE]
     means = [estimate.mean for estimate in curve.estimates]
