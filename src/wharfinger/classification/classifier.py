@@ -229,7 +229,7 @@ class Classifier:
         estimator = self.scale_up(type_).estimator
         made = self.classifications
         positive = {
-            # A copy that nobody was answered by in time has an endless latency.
+            # A copy that answers no request in time has an infinite latency.
             quantity: {cpu: entry for cpu, entry in row.items() if 0 < entry.value < inf}
             for quantity, row in measurements.performance.items()
         }
@@ -237,7 +237,6 @@ class Classifier:
         busy = {cpu: e.value for cpu, e in positive.get(Quantity.CPU, {}).items()}
         curves = {q: self._curve(row, q, type_, _told(row, q, busy)) for q, row in rows.items()}
         held = _held(measurements, curves, bound) if bound else {}
-        held = {cpu: entry for cpu, entry in held.items() if entry.value > 0}
         if held:
             curves[Quantity.HELD] = self._curve(held, Quantity.HELD, type_)
         further = sum(len(row) for row in measurements.further.values())
@@ -446,7 +445,7 @@ def _held(
             bound.below_seconds,
             bound.percentile,
         )
-    return entries
+    return {cpu: entry for cpu, entry in entries.items() if entry.value > 0}
 
 
 def _newest(row: Mapping[int, Entry]) -> Mapping[int, Entry]:

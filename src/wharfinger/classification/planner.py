@@ -85,7 +85,7 @@ class JointPlanner:
         stated = self._runs_stated(request, view)
         if stated and known is not None and known.performance:
             return self._complete(request, known, view)
-        why_not = self._why_no_copy(workload, view) or self._too_short(workload)
+        why_not = _why_no_copy(workload, view, self._needs) or self._too_short(workload)
         why_not = why_not or (_too_large(request, view) if stated else "")
         if why_not:
             wants = workload.target is not None and not workload.best_effort
@@ -141,14 +141,6 @@ class JointPlanner:
             patience_seconds=workload.profile.seconds,
         )
         return Profiling(self._decision(_described(plan)), plan)
-
-    def _why_no_copy(self, workload: Workload, view: View) -> str:
-        """Empty where a copy can and may be made."""
-        if workload.best_effort and not self._needs.best_effort:
-            return "best-effort work is never copied"
-        if workload.best_effort and len(view.platforms) < 2:
-            return "best-effort work is copied to compare platforms, of which there is one"
-        return _why_no_copy(workload, view)
 
     def _too_short(self, workload: Workload) -> str:
         expected, short = workload.expected_seconds, self._needs.short_seconds
@@ -265,7 +257,7 @@ class JointPlanner:
         """What is missing of what is known of its program, where that repays its runs."""
         workload, cpu, room = request.workload, _stated_cpu(request, view), _room(request, view)
         enough = Profiling(self._decision(ENOUGH), known=True)
-        why_not = self._why_no_copy(workload, view) or self._too_short(workload)
+        why_not = _why_no_copy(workload, view, self._needs) or self._too_short(workload)
         if workload.best_effort or why_not or _too_large(request, view):
             return enough
         if not room.size or int(room.max()) < cpu:
@@ -294,7 +286,7 @@ class JointPlanner:
         return Profiling(self._decision(message), plan)
 
     def _plan_best_effort(self, request: Request, room: NDArray[np.int64], view: View) -> Profiling:
-        """The CPU that it states on several platforms, where nobody else is promised any.
+        """The CPU that it states on several platforms, on servers where no CPU is allocated.
 
         It waits for no room, and not for longer than its tolerance of what it should take.
         """
@@ -302,7 +294,7 @@ class JointPlanner:
         room = np.where(view.cpu_allocated > 0, 0, room)
         row = next((at for at in _quietest_first(room, view).tolist() if room[at] >= cpu), None)
         if row is None:
-            return self._cold_start(f"no server without other guarantees has {cpu_number(cpu)} CPU")
+            return self._cold_start(f"no server without allocated CPU has {cpu_number(cpu)} CPU")
         seconds = workload.profile.seconds * _share(1, 0)
         expected = expected_seconds(workload, None)
         if expected is not None and SETUP_SECONDS + seconds > workload.tolerance * expected:
@@ -544,8 +536,12 @@ def _described(plan: ProfilingPlan) -> str:
     return message
 
 
-def _why_no_copy(workload: Workload, view: View) -> str:
+def _why_no_copy(workload: Workload, view: View, needs: ProfilingNeeds) -> str:
     """Empty where a copy can and may be made."""
+    if workload.best_effort and not needs.best_effort:
+        return "this policy does not copy best-effort work"
+    if workload.best_effort and len(view.platforms) < 2:
+        return "best-effort work is copied to compare platforms, of which there is one"
     if workload.target is None and not workload.best_effort:
         return "it has no target to be sized for"
     if workload.profile.mode is not ProfileMode.COPY:
