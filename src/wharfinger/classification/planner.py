@@ -25,6 +25,7 @@ from wharfinger.classification.joint_plan import (
 from wharfinger.classification.utility import Aspect
 from wharfinger.classification.worth import (
     SETUP_SECONDS,
+    TYPICAL_SECONDS,
     Stake,
     When,
     best_time,
@@ -52,6 +53,7 @@ from wharfinger.model.workload import ProfileMode, Workload, WorkloadType
 SIZING = ProfilingNeeds()
 ENTRIES = 2
 """Per classification, as published."""
+ROUNDING_SECONDS = 1e-6
 MIN_MILLICPUS = 250
 """Below this a copy mostly starts up; smaller allocations are filled in."""
 SAME_SIZE = 0.2
@@ -218,8 +220,14 @@ class JointPlanner:
         row = int(_quietest_first(room, view)[0]) if room.size else 0
         if room.size and room[row] < cpu:
             row = int(np.argmax(room))
+        again_at = self._content_at(request)
+        if room.size and room[row] < cpu and again_at == request.now:
+            # It may get less, so that a copy with less tells of it, too.
+            step = MIN_MILLICPUS if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
+            free = self._possible(workload.type, int(room[row]), view)
+            cpu, again_at = min(cpu, max([step, *free])), None
         if not room.size or room[row] < cpu:
-            return Profiling(self._no_room(view, cpu))
+            return Profiling(self._no_room(view, cpu), again_at=again_at)
         here = view.platforms[view.platform[row]]
         tolerated = self._made.recommender(Aspect.TOLERATED, workload.type)
         most, able = self._injected(workload, view), view.capabilities.sources
@@ -253,6 +261,14 @@ class JointPlanner:
         plan = replace(plan, apart=apart)
         return Profiling(self._decision(_described(plan)), plan)
 
+    def _content_at(self, request: Request, least_seconds: float = 0.0) -> float | None:
+        """When less room than that of what it states will do; now = it does; ``None`` = never."""
+        patience = self._needs.patience_seconds
+        if patience is None:
+            return None
+        left = max(patience, least_seconds) - request.waited_seconds
+        return request.now + left if left > ROUNDING_SECONDS else request.now
+
     def _complete(self, request: Request, known: Measurements, view: View) -> Profiling:
         """What is missing of what is known of its program, where that repays its runs."""
         workload, cpu, room = request.workload, _stated_cpu(request, view), _room(request, view)
@@ -262,7 +278,11 @@ class JointPlanner:
             return enough
         if not room.size or int(room.max()) < cpu:
             # Where CPU is that short it is not placed before those that are profiled first.
-            return Profiling(self._no_room(view, cpu, is_known=True))
+            runs = expected_seconds(workload, known) or TYPICAL_SECONDS
+            again_at = self._content_at(request, runs)
+            if again_at == request.now:
+                return enough
+            return Profiling(self._no_room(view, cpu, is_known=True), again_at=again_at)
         across = self._made.recommender(Aspect.HETEROGENEITY, workload.type)
         if across is None or known.platform not in across.matrix.columns:
             return enough
@@ -347,18 +367,22 @@ class JointPlanner:
         most_millicpus = int(room[row])
         if most_millicpus < MIN_MILLICPUS:
             return []
-        whole = not view.capabilities.fractional_cpu
-        possible = [
-            cpu
-            for cpu in self._made.allocations(type_)
-            if cpu <= most_millicpus and not (whole and cpu % MILLICPUS_PER_CPU)
-        ]
+        possible = self._possible(type_, most_millicpus, view)
         half = int(view.cpu_capacity[row]) // 2
         for least, most in ((MIN_MILLICPUS, half), (MIN_MILLICPUS, most_millicpus), (0, half)):
             worth = [cpu for cpu in possible if least <= cpu <= most]
             if len(worth) >= ENTRIES:
                 return worth
         return possible
+
+    def _possible(self, type_: WorkloadType, most_millicpus: int, view: View) -> list[int]:
+        """Allocations that are measured of known programs and fit, in thousandths of a CPU."""
+        whole = not view.capabilities.fractional_cpu
+        return [
+            cpu
+            for cpu in self._made.allocations(type_)
+            if cpu <= most_millicpus and not (whole and cpu % MILLICPUS_PER_CPU)
+        ]
 
     def _largest(
         self, workload: Workload, reference: int, row: int, room: NDArray[np.int64], view: View

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
+from math import inf
 
 import numpy as np
 
@@ -29,6 +30,7 @@ class Backfilling:
 
     Attributes:
         unprofiled: The first of those that wait for room to be profiled, if it was refused.
+        again_at: When one of them is content with less room; ``None`` = none will be.
     """
 
     def __init__(self, cluster: ClusterState, residents: ClusterResidents, policy: Policy) -> None:
@@ -36,6 +38,7 @@ class Backfilling:
         self._residents = residents
         self._policy = policy
         self.unprofiled: BlockedHead | None = None
+        self.again_at: float | None = None
 
     def head(self, now: float, record: WorkloadRecord, refusal: Refuse) -> BlockedHead | None:
         """A workload that was refused, for which room is kept; ``None`` = nothing goes ahead."""
@@ -144,14 +147,24 @@ class Backfilling:
         able, waiting = self._cluster.state.capabilities, self._cluster.unprofiled
         return record.workload.best_effort and not able.shares_cpus and bool(waiting)
 
-    def waits_for_copy(self, request: Request, refusal: Decision) -> None:
+    def ask_again(self) -> None:
+        """All that wait for room to be profiled are asked for anew."""
+        self.unprofiled = self.again_at = None
+
+    def is_due(self, now: float) -> bool:
+        """Whether one of them has waited until it is content with less."""
+        return self.again_at is not None and self.again_at <= now
+
+    def waits_for_copy(self, request: Request, refused: Profiling) -> None:
         """The first that is refused profiling for want of room keeps others from delaying it."""
-        before = self.unprofiled
-        if refusal.reason is not ReasonCode.NO_ROOM or (
+        before, decision = self.unprofiled, refused.decision
+        if refused.again_at is not None:
+            self.again_at = min(self.again_at or inf, refused.again_at)
+        if decision.reason is not ReasonCode.NO_ROOM or (
             before is not None and before.request.workload.priority >= request.workload.priority
         ):
             return
-        needed, servers = refusal.numbers.get("cpu_needed_millicpus"), self._residents.view().names
+        needed, servers = decision.numbers.get("cpu_needed_millicpus"), self._residents.view().names
         cpu_needed = None if needed is None else np.full(len(servers), int(needed), dtype=np.int64)
         self.unprofiled = BlockedHead(request, cpu_needed)
 

@@ -172,6 +172,7 @@ class Core:
             cluster.queues.wake_at(now, self._settings.max_backoff_seconds),
             cluster.residency.stale_at(now),
             self.policy.adaptation.wake_at(now, self._residents),
+            self._ahead.again_at,
         ]
         due += [first[0] for at in (cluster.reviews, cluster.retries) if (first := at.first())]
         due.append(cluster.followups.wake_at())
@@ -524,7 +525,7 @@ class Core:
                 self._record(now, plan)
         else:
             self._hold(now, record, verdict.decision)
-            self._ahead.waits_for_copy(request, verdict.decision)
+            self._ahead.waits_for_copy(request, verdict)
         return True
 
     def _profile_beside(self, now: float, record: WorkloadRecord) -> None:
@@ -575,7 +576,7 @@ class Core:
 
     def _place_waiting(self, now: float) -> None:
         queues = self._cluster.queues
-        if self._is_head_held():
+        if self._is_head_held() or self._ahead.is_due(now):
             queues.room_changed = True
         if not queues.end_delays(now, self._settings.max_backoff_seconds) and (
             not queues.room_changed
@@ -618,7 +619,7 @@ class Core:
     def _profile_waiting(self, now: float, least: float = -inf) -> bool:
         """Profile what waits for that, down to the ``least`` priority; whether one was queued."""
         queued, tries, refused = False, self.policy.admission.backfill, set[tuple[int, int]]()
-        self._ahead.unprofiled = None
+        self._ahead.ask_again()
         for *_, name in list(self._cluster.unprofiled):
             record = self.state.workloads[name]
             if record.workload.priority < least:

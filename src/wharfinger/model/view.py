@@ -288,6 +288,8 @@ class OffTarget:
             bound; ``None`` = it is sized by how it does.
         ahead_seconds: That load is forecast, until then; ``None`` = it is there.
         for_neighbor: What it can spare is for a neighbor, on the server where that is.
+        idle: It misses its target for other reasons than CPU: ``normalized`` is what it holds over
+            what it has a use for.
     """
 
     normalized: float
@@ -299,6 +301,7 @@ class OffTarget:
     offered_per_second: float | None = None
     ahead_seconds: float | None = None
     for_neighbor: bool = False
+    idle: bool = False
 
     @property
     def asked(self) -> str:

@@ -273,6 +273,30 @@ def test_where_sizes_are_chosen_what_is_stated_is_run_and_another() -> None:
     assert ((reference, *others), largest) == (joint.plan.cpu_millicpus, 4000)
 
 
+def test_what_has_waited_for_long_is_copied_with_what_is_free() -> None:
+    """Its size can be chosen, so that less tells of it, too; what keeps its size waits for that."""
+    made = Classifications({Aspect.SCALE_UP: BY_CPU}, "gaussian")
+    stated = replace(TARGETED, reservation=replace(TARGETED.reservation, cpu_millicpus=2000))
+    full = replace(view(4000, 4000), cpu_allocated=np.array([3200, 3900]))
+
+    def plan(patience_seconds: float | None, waited_seconds: float) -> Profiling:
+        needs = ProfilingNeeds(stated=True, sizes=2, sources=0, patience_seconds=patience_seconds)
+        request = Request(stated, waited_seconds=waited_seconds, now=1000.0)
+        found = JointPlanner(made, needs=needs).plan(request, full)
+        assert found is not None
+        return found
+
+    assert (few := plan(60, 60).plan) is not None
+    assert (few.server, few.cpu_millicpus[0]) == ("s0", 750)
+    for waits, again_at in ((plan(60, 45), 1015.0), (plan(None, 45), None)):
+        assert waits.decision.message == "no server has 2 CPU free for a profiling copy"
+        assert waits.again_at == again_at
+    full = replace(full, cpu_allocated=np.array([3800, 3900]))
+    assert plan(60, 60).decision.message == "no server has 0.25 CPU free for a profiling copy"
+    full = replace(full, capabilities=replace(ABLE, fractional_cpu=False))
+    assert plan(60, 60).decision.message == "no server has 1 CPU free for a profiling copy"
+
+
 def test_where_no_cpu_is_stated_all_that_is_free_is_measured_too() -> None:
     unstated = replace(TARGETED, reservation=replace(TARGETED.reservation, elastic_cpu=True))
 
@@ -392,6 +416,21 @@ def test_a_known_program_waits_for_room_and_for_no_copy() -> None:
         assert found.decision.reason is ReasonCode.NO_ROOM
         assert "copy" not in found.decision.message
         assert "its program is known" in found.decision.message
+
+
+def test_a_known_program_that_has_waited_as_long_as_it_runs_waits_for_less_room() -> None:
+    planner, request, seen = _stated("auto")
+    needs = replace(planner._needs, sizes=2, patience_seconds=60.0)
+    planner = JointPlanner(planner._made, needs=needs)
+    row = {Quantity.RATE: {1000: Entry(1.0, 0.03)}}
+    known = replace(request, measurements=Measurements(row, total=1e4, platform="test"), now=1000.0)
+    full = replace(seen, cpu_allocated=seen.cpu_capacity)
+    waits = planner.plan(replace(known, waited_seconds=9_000.0), full)
+    assert waits is not None
+    assert (waits.decision.reason, waits.again_at) == (ReasonCode.NO_ROOM, 2000.0)
+    placed = planner.plan(replace(known, waited_seconds=10_000.0), full)
+    assert placed is not None
+    assert placed.known
 
 
 def test_what_would_end_before_its_profile_is_known_by_its_program() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.cluster import Cluster, running, server, workload
 from tests.support.courses import (
+    PERIOD_SECONDS,
     classified,
     curve,
     filler,
@@ -56,6 +57,52 @@ def test_nobody_gives_where_there_is_room_or_more_would_not_help() -> None:
     start(cluster, wants("w", 100, 500), wants("ahead", 100, 300))
     asked = measure(cluster, 2, w=60, ahead=140)
     assert [action.key for action in of(act.ResizeAllocation, asked)] == [cluster.key("w")]
+
+
+def _seen(cluster: Cluster, used: dict[str, float], **rates: float) -> list[act.Action]:
+    """A period in which these used so much CPU."""
+    cluster.now += PERIOD_SECONDS
+    readings = {
+        name: {
+            Quantity.RATE: Reading(rate, "progress lines"),
+            Quantity.CPU: Reading(used[name], "CPU time", trusted=False),
+        }
+        for name, rate in rates.items()
+    }
+    samples = tuple(Sample(cluster.key(name), each) for name, each in readings.items())
+    step = cluster.tell(ev.ServerMeasured("a", samples))
+    cluster.check_books()
+    return list(step.actions)
+
+
+def test_one_that_something_else_slows_gives_a_neighbor_the_cpu_that_it_leaves_idle() -> None:
+    cluster = made("feedback", 2)
+    start(cluster, wants("w", 100, 500), wants("slowed", 100, 1500))
+    used = {"w": 0.5, "slowed": 0.25}
+    asked: list[act.Action] = []
+    while not asked:
+        asked = of(act.ResizeAllocation, _seen(cluster, used, w=60, slowed=70))
+    (given,) = asked
+    assert given.key == cluster.key("slowed")
+    assert given.placements[0].allocation.cpu_millicpus == 750, "half of it at most"
+    why = cluster.record("slowed").decisions[-1].decision.message
+    assert "reduced from 1.5 to 0.75 CPU: it uses 0.25, and more would not help it" in why
+    step = cluster.tell(ev.AllocationResized(given.key, given.placements))
+    (taken,) = of(act.ResizeAllocation, list(step.actions))
+    assert taken.key == cluster.key("w")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_it_keeps_that_until_another_waits_for_room(waits: bool) -> None:
+    cluster = made("feedback", 2)
+    start(cluster, wants("slowed", 100, 1600))
+    if waits:
+        cluster.tell(ev.WorkloadSubmitted(workload("next", 1000)))
+        assert cluster.record("next").deferral is ReasonCode.NO_ROOM
+    asked = []
+    for _ in range(8):
+        asked += of(act.ResizeAllocation, _seen(cluster, {"slowed": 0.3}, slowed=70))
+    assert [a.placements[0].allocation.cpu_millicpus for a in asked[:1]] == [800] * waits
 
 
 # --- giving way ----------------------------------------------------------------------------------

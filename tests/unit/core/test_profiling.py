@@ -228,6 +228,46 @@ def test_room_for_profiling_comes_in_order() -> None:
     cluster.check_books()
 
 
+class Patient:
+    """A copy takes 1 CPU; for one that has waited for a minute, half of that."""
+
+    name = "patient"
+
+    def plan(self, request, view):
+        if request.workload.target is None:
+            return None
+        patient = request.waited_seconds < 60
+        cpu = 1000 if patient else 500
+        free = view.cpu_capacity - view.cpu_allocated
+        if free.max() < cpu:
+            numbers = {"cpu_needed_millicpus": float(cpu)}
+            told = Decision(
+                Stage.PROFILING, self.name, False, ReasonCode.NO_ROOM, "full", numbers=numbers
+            )
+            left = 60 - request.waited_seconds
+            return Profiling(told, again_at=request.now + left if patient else None)
+        told = Decision(Stage.PROFILING, self.name, True, ReasonCode.OK, "a plan")
+        return Profiling(told, ProfilingPlan("a", (cpu,), 0, (), 1.0))
+
+
+def test_one_that_is_content_with_less_room_later_is_asked_then() -> None:
+    cluster = made("least-loaded", 1, planner=Patient())
+    start(cluster, workload("resident", 500))
+    begun = cluster.now
+    cluster.tell(ev.WorkloadSubmitted(wants("w", millicpus=500)))
+    assert cluster.record("w").deferral is ReasonCode.NO_ROOM
+    assert cluster.manager.wake_at(cluster.now) == begun + 60
+    cluster.now += 30
+    cluster.tell(ev.TimePassed())
+    assert phase(cluster, "w") is Phase.ADMITTED
+    assert cluster.manager.wake_at(cluster.now) == begun + 60
+    cluster.now += 30
+    cluster.tell(ev.TimePassed())
+    assert phase(cluster, "w") is Phase.PROFILING
+    cluster.check_books()
+    assert cluster.manager.wake_at(cluster.now) is None
+
+
 def test_what_no_server_could_hold_waits_for_a_place_and_holds_no_copies_up() -> None:
     class Filled:
         """There is never room for a copy."""

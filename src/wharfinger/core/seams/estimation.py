@@ -17,13 +17,14 @@ class Profiling:
 
     Where the decision is not accepted, it waits for room for the runs. ``known`` = no runs, since
     what the request says of its program is enough. ``beside`` = it starts without a profile, and
-    copies are profiled beside it.
+    copies are profiled beside it. ``again_at`` = where it waits: when it is content with less room.
     """
 
     decision: Decision
     plan: ProfilingPlan | None = None
     known: bool = False
     beside: bool = False
+    again_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class ProfilingNeeds:
             that is tried; in any case on two platforms.
         short_seconds: What its user expects to run for less is not profiled (Paragon 3.5).
         best_effort: Whether best-effort work is run on several platforms, while CPU is idle there.
+        patience_seconds: How long a workload waits for room for a copy of what it states, before a
+            smaller one does. ``None`` = for ever.
     """
 
     stated: bool = False
@@ -59,6 +62,7 @@ class ProfilingNeeds:
     start_first: float = 0.0
     beside: bool = False
     best_effort: bool = False
+    patience_seconds: float | None = None
 
     @property
     def gives_stated(self) -> bool:

@@ -190,12 +190,18 @@ class ByTarget:
         # Where its load has only risen as yet, no neighbor is slowed or moved for it.
         if isinstance(verdict, Refuse) and off.normalized < 1 and is_violated(record):
             acted = yield from self._relieve(now, record, off, cluster)
-            if not acted and len(record.placements) > 1 and is_overloaded(record):
+            if acted:
+                return
+            if len(record.placements) > 1 and is_overloaded(record):
                 # CPU that one server leaves idle, since it is sent little, no other could use.
                 off = replace(off, cpu_seconds_per_second=None, unused_from=None)
                 more = _sized(now, record, cluster, off)
-                if isinstance(more, Place):
-                    yield from _carried_out(record, more)
+            elif (idle := self._slack.idle(record, now)) and cluster.waiting_for_room():
+                more = _sized(now, record, cluster, idle)
+            else:
+                return
+            if isinstance(more, Place):
+                yield from _carried_out(record, more)
 
     def _risen(self, record: WorkloadRecord, cluster: Residents, now: float) -> OffTarget | None:
         """How far a load that has just risen, or will, is beyond what it holds; ``None`` = not."""
@@ -247,7 +253,8 @@ class ByTarget:
         """How far above its target a neighbor is, and above what is offered to it."""
         off = self._slack.can_give(record, now)
         if off is None:
-            return None
+            idle = self._slack.idle(record, now)
+            return idle and replace(idle, for_neighbor=True)
         off = sized_by(off, self._demand.held(record, later=True), record)
         return off if off.normalized >= self.settings.gives else None
 

@@ -30,6 +30,8 @@ from wharfinger.policies.placement.resizing import BUSY
 
 OVERLOADED = 0.9
 """Of the requests that are offered, the share below which a service answers clearly too few."""
+FAR = 0.5
+"""Of its target, what one does at most that answers too few: its backlog grows."""
 WITHDRAWN = 3.0
 """Tolerances of a probe, that its sources cost at most before they are withdrawn."""
 
@@ -73,6 +75,8 @@ class TargetSettings:
         elastic: Of allocations that nobody stated.
         phases: How those are found that enter another phase.
         demand: When a service is sized for the load that is offered.
+        idle: Times the CPU that it uses: more is not kept, where others lack it, by one that misses
+            its target for other reasons than CPU.
         used_share: Of added CPU, the share that must be used, else it is taken back.
         untried_seconds: How long no CPU is added after that.
         extrapolated: Share of its throughput target from which a service's use of CPU tells what it
@@ -108,6 +112,7 @@ class TargetSettings:
     elastic: ElasticSettings = field(default_factory=ElasticSettings)
     phases: PhaseSettings = field(default_factory=PhaseSettings)
     demand: DemandSettings = field(default_factory=DemandSettings)
+    idle: float = 2.0
     used_share: float = 0.1
     untried_seconds: float = 600.0
     extrapolated: float = 0.5
@@ -305,6 +310,29 @@ class Slack:
             return None
         return replace(self._off(tracking, performance), for_neighbor=True)
 
+    def idle(self, record: WorkloadRecord, now: float) -> OffTarget | None:
+        """What one that misses its target holds over what it has a use for; ``None`` = no more.
+
+        Most of its CPU is idle: it is something else that it lacks.
+        """
+        tracking, performance = record.tracking, record.performance
+        if tracking is None or performance is None or tracking.status >= 0:
+            return None
+        if (
+            Quantity.CPU not in performance.readings
+            or record.workload.adapt is not Adapt.AUTO
+            or performance.is_throttled
+            or record.phase is not Phase.RUNNING
+            or record.revoking
+            or not self.is_settled(record, now)
+        ):
+            return None
+        useful = self.settings.idle * cpu_used(record) * MILLICPUS_PER_CPU
+        over = min(_allocated(record) / max(useful, 1.0), MAX_NORMALIZED)
+        if over < self.settings.gives:
+            return None
+        return replace(self._off(tracking, performance), normalized=over, idle=True)
+
     def _off(
         self, tracking: TargetTracking, performance: Performance, *, short: bool = False
     ) -> OffTarget:
@@ -417,7 +445,8 @@ def _lacks_cpu_in_bursts(record: WorkloadRecord, performance: Performance) -> bo
 
 def is_overloaded(record: WorkloadRecord) -> bool:
     """Whether a service answers clearly less than is offered to it."""
-    if record.performance is None:
+    tracking = record.tracking
+    if record.performance is None or tracking is None or tracking.normalized_performance > FAR:
         return False
     offered = record.performance.trusted(Quantity.OFFERED)
     answered = record.performance.trusted(Quantity.THROUGHPUT)

@@ -103,8 +103,8 @@ class QuasarSettings:
             workload is slowed.
         best_effort_confidence: The confidence for best-effort work, which can be suspended.
         patience_seconds: Wait after which a workload is placed although that costs one target;
-            half of it for half a target. It is no longer than its own target bears, where it is
-            known how long it runs.
+            half of it for half a target; no longer than its own target bears, if it is known how
+            long it runs. After so long a copy takes less CPU than is stated, if less is free.
         idle_share: Of the idle CPU that the profiling of one workload may take, to measure it on
             more than two platforms; 0 = on two, as published (Quasar 3.2).
         sources: How many sources of interference are injected beside its copy, while it waits; of
@@ -246,6 +246,7 @@ class Quasar(ByReservation):
             start_first=own.start_first,
             beside=own.beside,
             best_effort=own.measures_best_effort,
+            patience_seconds=own.patience_seconds,
         )
 
     def place(self, request: Request, view: View) -> Place | Refuse | WaitUntil | Preempt:

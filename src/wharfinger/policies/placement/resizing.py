@@ -345,6 +345,9 @@ def _why(off: OffTarget, held: Allocation, need: Allocation) -> str:
         holds = f"{off.normalized * off.offered_per_second:.3g}/s at its bound"
         return f"raised from {before} to {after} CPU: {off.asked}, and it holds {holds}"
     done, how = "raised", f"it ran at {off.normalized:.0%} of its target"
+    if off.idle:
+        used = cpu_number(_used_millicpus(off))
+        return f"reduced from {before} to {after} CPU: it uses {used}, and more would not help it"
     if off.normalized > 1:
         done = "reduced"
         if off.estimated:
