@@ -628,6 +628,15 @@ def test_where_the_curve_says_that_nothing_helps_it_goes_by_proportion() -> None
     assert cpu_of(resize(OffTarget(0.8, 10, None), 1000, None)) == 1375
 
 
+def test_of_what_does_not_help_twice_what_is_used_stays_whatever_the_curve() -> None:
+    """Along this curve a fraction of it would do."""
+    flat = Curve((500, 4000), (Estimate(100.0, 0.1), Estimate(101.0, 0.1)))
+    what = Classification("hand", "1", shape=flat)
+    idle = OffTarget(2000 / (2 * 800), 60, 0.8, idle=True)
+    assert cpu_of(resize(idle, 2000, what)) == round(1.1 * 2 * 800)
+    assert cpu_of(resize(replace(idle, normalized=5.0), 2000, what)) == 1000, "half at most"
+
+
 def test_a_miss_is_answered_with_a_step_that_shows_or_with_the_reason() -> None:
     steep = Curve((1000, 1050, 4000), (Estimate(1.0, 0), Estimate(5.0, 0), Estimate(5.0, 0)))
     what = Classification("hand", "1", shape=steep)

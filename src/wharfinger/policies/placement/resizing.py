@@ -6,6 +6,7 @@ the server. What is wanted comes from proportion alone, or from the classified c
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, log, sqrt
 
 from wharfinger.classification.prediction import (
@@ -132,7 +133,9 @@ def follow_target(
     step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
     if not off.lacks and held.cpu_millicpus == step:
         return None  # There is no less.
-    size = wanted(held, off) if wanted else by_proportion(held, off, settings)
+    # How much of it is idle is no point on its curve.
+    by_curve = wanted if wanted and not off.idle else partial(by_proportion, settings=settings)
+    size = by_curve(held, off)
     size = _bounded(size, held, off, settings)
     # A latency says nothing of what is left when CPU is taken that is used.
     if not off.lacks and target is not None and target.latency:
