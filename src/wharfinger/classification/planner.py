@@ -220,7 +220,7 @@ class JointPlanner:
         row = int(_quietest_first(room, view)[0]) if room.size else 0
         if room.size and room[row] < cpu:
             row = int(np.argmax(room))
-        again_at = self._content_at(request)
+        again_at = self._accepts_less_at(request)
         if room.size and room[row] < cpu and again_at == request.now:
             # It may get less, so that a copy with less tells of it, too.
             step = MIN_MILLICPUS if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
@@ -261,7 +261,7 @@ class JointPlanner:
         plan = replace(plan, apart=apart)
         return Profiling(self._decision(_described(plan)), plan)
 
-    def _content_at(self, request: Request, least_seconds: float = 0.0) -> float | None:
+    def _accepts_less_at(self, request: Request, least_seconds: float = 0.0) -> float | None:
         """When less room than that of what it states will do; now = it does; ``None`` = never."""
         patience = self._needs.patience_seconds
         if patience is None:
@@ -279,7 +279,7 @@ class JointPlanner:
         if not room.size or int(room.max()) < cpu:
             # Where CPU is that short it is not placed before those that are profiled first.
             runs = expected_seconds(workload, known) or TYPICAL_SECONDS
-            again_at = self._content_at(request, runs)
+            again_at = self._accepts_less_at(request, runs)
             if again_at == request.now:
                 return enough
             return Profiling(self._no_room(view, cpu, is_known=True), again_at=again_at)

@@ -30,7 +30,7 @@ class Backfilling:
 
     Attributes:
         unprofiled: The first of those that wait for room to be profiled, if it was refused.
-        again_at: When one of them is content with less room; ``None`` = none will be.
+        again_at: When one of them accepts less room; ``None`` = none will be.
     """
 
     def __init__(self, cluster: ClusterState, residents: ClusterResidents, policy: Policy) -> None:
@@ -148,11 +148,11 @@ class Backfilling:
         return record.workload.best_effort and not able.shares_cpus and bool(waiting)
 
     def ask_again(self) -> None:
-        """All that wait for room to be profiled are asked for anew."""
+        """All that wait for room to be profiled are asked for again."""
         self.unprofiled = self.again_at = None
 
     def is_due(self, now: float) -> bool:
-        """Whether one of them has waited until it is content with less."""
+        """Whether one of them has waited until it accepts less room."""
         return self.again_at is not None and self.again_at <= now
 
     def waits_for_copy(self, request: Request, refused: Profiling) -> None:

@@ -250,7 +250,7 @@ class Patient:
         return Profiling(told, ProfilingPlan("a", (cpu,), 0, (), 1.0))
 
 
-def test_one_that_is_content_with_less_room_later_is_asked_then() -> None:
+def test_one_that_accepts_less_room_later_is_asked_then() -> None:
     cluster = made("least-loaded", 1, planner=Patient())
     start(cluster, workload("resident", 500))
     begun = cluster.now

@@ -17,7 +17,7 @@ class Profiling:
 
     Where the decision is not accepted, it waits for room for the runs. ``known`` = no runs, since
     what the request says of its program is enough. ``beside`` = it starts without a profile, and
-    copies are profiled beside it. ``again_at`` = where it waits: when it is content with less room.
+    copies are profiled beside it. ``again_at`` = where it waits: when it accepts less room.
     """
 
     decision: Decision
@@ -49,7 +49,7 @@ class ProfilingNeeds:
         short_seconds: What its user expects to run for less is not profiled (Paragon 3.5).
         best_effort: Whether best-effort work is run on several platforms, while CPU is idle there.
         patience_seconds: How long a workload waits for room for a copy of what it states, before a
-            smaller one does. ``None`` = for ever.
+            smaller one does. ``None`` = without limit.
     """
 
     stated: bool = False

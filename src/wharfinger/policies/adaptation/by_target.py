@@ -59,7 +59,6 @@ from wharfinger.policies.adaptation.phases import Phases
 from wharfinger.policies.adaptation.slack import (
     Slack,
     TargetSettings,
-    is_overloaded,
     is_recent,
     load_of,
 )
@@ -192,16 +191,16 @@ class ByTarget:
             acted = yield from self._relieve(now, record, off, cluster)
             if acted:
                 return
-            if len(record.placements) > 1 and is_overloaded(record):
+            if len(record.placements) > 1 and self._slack.is_overloaded(record):
                 # CPU that one server leaves idle, since it is sent little, no other could use.
                 off = replace(off, cpu_seconds_per_second=None, unused_from=None)
-                more = _sized(now, record, cluster, off)
+                verdict = _sized(now, record, cluster, off)
             elif (idle := self._slack.idle(record, now)) and cluster.waiting_for_room():
-                more = _sized(now, record, cluster, idle)
+                verdict = _sized(now, record, cluster, idle)
             else:
                 return
-            if isinstance(more, Place):
-                yield from _carried_out(record, more)
+            if isinstance(verdict, Place):
+                yield from _carried_out(record, verdict)
 
     def _risen(self, record: WorkloadRecord, cluster: Residents, now: float) -> OffTarget | None:
         """How far a load that has just risen, or will, is beyond what it holds; ``None`` = not."""

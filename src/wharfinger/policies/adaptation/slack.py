@@ -30,8 +30,6 @@ from wharfinger.policies.placement.resizing import BUSY
 
 OVERLOADED = 0.9
 """Of the requests that are offered, the share below which a service answers clearly too few."""
-FAR = 0.5
-"""Of its target, what one does at most that answers too few: its backlog grows."""
 WITHDRAWN = 3.0
 """Tolerances of a probe, that its sources cost at most before they are withdrawn."""
 
@@ -301,14 +299,16 @@ class Slack:
         reached = max(tracking.normalized_performance, tracking.headroom or 0.0)
         if (
             reached < self.settings.gives
-            or record.workload.adapt is not Adapt.AUTO
             or _lacks_cpu_in_bursts(record, performance)
-            or record.phase is not Phase.RUNNING
-            or record.revoking
-            or not self.is_settled(record, now)
+            or not self._may_give(record, now)
         ):
             return None
         return replace(self._off(tracking, performance), for_neighbor=True)
+
+    def _may_give(self, record: WorkloadRecord, now: float) -> bool:
+        """Whether it may be resized for others now."""
+        runs = record.phase is Phase.RUNNING and not record.revoking
+        return record.workload.adapt is Adapt.AUTO and runs and self.is_settled(record, now)
 
     def idle(self, record: WorkloadRecord, now: float) -> OffTarget | None:
         """What one that misses its target holds over what it has a use for; ``None`` = no more.
@@ -320,11 +320,8 @@ class Slack:
             return None
         if (
             Quantity.CPU not in performance.readings
-            or record.workload.adapt is not Adapt.AUTO
             or performance.is_throttled
-            or record.phase is not Phase.RUNNING
-            or record.revoking
-            or not self.is_settled(record, now)
+            or not self._may_give(record, now)
         ):
             return None
         useful = self.settings.idle * cpu_used(record) * MILLICPUS_PER_CPU
@@ -332,6 +329,17 @@ class Slack:
         if over < self.settings.gives:
             return None
         return replace(self._off(tracking, performance), normalized=over, idle=True)
+
+    def is_overloaded(self, record: WorkloadRecord) -> bool:
+        """Whether a service answers clearly less than is offered to it, and a backlog grows."""
+        tracking, performance = record.tracking, record.performance
+        if performance is None or tracking is None:
+            return False
+        if tracking.normalized_performance > self.settings.deep:
+            return False
+        offered = performance.trusted(Quantity.OFFERED)
+        answered = performance.trusted(Quantity.THROUGHPUT)
+        return offered is not None and answered is not None and answered < OVERLOADED * offered
 
     def _off(
         self, tracking: TargetTracking, performance: Performance, *, short: bool = False
@@ -441,16 +449,6 @@ def _lacks_cpu_in_bursts(record: WorkloadRecord, performance: Performance) -> bo
     """Of a service; any program that computes all the time is throttled all the time."""
     target = record.workload.target
     return target is not None and target.latency is not None and performance.is_throttled
-
-
-def is_overloaded(record: WorkloadRecord) -> bool:
-    """Whether a service answers clearly less than is offered to it."""
-    tracking = record.tracking
-    if record.performance is None or tracking is None or tracking.normalized_performance > FAR:
-        return False
-    offered = record.performance.trusted(Quantity.OFFERED)
-    answered = record.performance.trusted(Quantity.THROUGHPUT)
-    return offered is not None and answered is not None and answered < OVERLOADED * offered
 
 
 def load_of(record: WorkloadRecord) -> float | None:

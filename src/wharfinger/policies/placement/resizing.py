@@ -134,8 +134,8 @@ def follow_target(
     if not off.lacks and held.cpu_millicpus == step:
         return None  # There is no less.
     # How much of it is idle is no point on its curve.
-    by_curve = wanted if wanted and not off.idle else partial(by_proportion, settings=settings)
-    size = by_curve(held, off)
+    sized = wanted if wanted and not off.idle else partial(by_proportion, settings=settings)
+    size = sized(held, off)
     size = _bounded(size, held, off, settings)
     # A latency says nothing of what is left when CPU is taken that is used.
     if not off.lacks and target is not None and target.latency:
