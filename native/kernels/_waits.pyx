@@ -74,6 +74,8 @@ cdef inline double _stands_for(Py_ssize_t count, Py_ssize_t step) noexcept:
 cdef class BusyCurve:
     """The cumulative distribution of busy periods, as a table that is read linearly.
 
+    Beyond the table's end they end at the rate of its last step.
+
     Args:
         times: (P,) seconds, ascending.
         shares: (P,) of the busy periods, that are over by then.
@@ -82,12 +84,18 @@ cdef class BusyCurve:
     cdef const double[::1] times
     cdef const double[::1] shares
     cdef double[::1] slopes
+    cdef double rate
 
     def __init__(self, const double[::1] times not None, const double[::1] shares not None):
         if times.shape[0] < 1 or times.shape[0] != shares.shape[0]:
             raise ValueError("a table needs as many shares as times, and one at least")
         self.times, self.shares = times, shares
         self.slopes = np.append(np.diff(shares) / np.diff(times), 0.0)
+        self.rate = 0.0
+        cdef Py_ssize_t last = times.shape[0] - 1
+        if last > 0 and shares[last] < 1.0:
+            self.rate = log((1.0 - shares[last - 1]) / (1.0 - shares[last]))
+            self.rate /= times[last] - times[last - 1]
 
     def releases(self, list began not None, double now, Py_ssize_t most):
         """When servers should come free that have been busy since then.
@@ -118,13 +126,15 @@ cdef class BusyCurve:
         return made
 
     cdef Table table(self) noexcept:
-        return Table(&self.times[0], &self.shares[0], &self.slopes[0], self.times.shape[0] - 1)
+        cdef Py_ssize_t last = self.times.shape[0] - 1
+        return Table(&self.times[0], &self.shares[0], &self.slopes[0], self.rate, last)
 
 
 cdef struct Table:
     const double* times
     const double* shares
     const double* slopes
+    double rate  # At which those end that are older than the last time.
     Py_ssize_t last
 
 
@@ -148,6 +158,8 @@ cdef inline double _over(const Table* table, double seconds, Py_ssize_t* point) 
     point[0] = at
     if at < 0:
         return table.shares[0]
+    if at == table.last:
+        return 1.0 - (1.0 - table.shares[at]) * exp(table.rate * (table.times[at] - seconds))
     return table.slopes[at] * (seconds - table.times[at]) + table.shares[at]
 
 
@@ -189,6 +201,8 @@ cdef class Releases:
 
     cdef void _add(self, double age, double weight) noexcept:
         cdef Busy* busy = &self.busy[self.count]
+        # Beyond the last time the rate is one: how old it is makes no difference.
+        age = min(age, self.table.times[self.table.last])
         busy.age, busy.weight, busy.point = age, weight, _point(&self.table, age)
         busy.per_left = 1.0 / max(1.0 - _over(&self.table, age, &busy.point), 1e-9)
         self.count += 1

@@ -16,11 +16,11 @@ WORKLOADS = {
     "paragon-ec2-high": 250,
     "paragon-ec2-oversubscribed": 250,
 }
-POLICIES = ("paragon[placement.sources=2]",)
+POLICY = "paragon[placement.sources=2]"
 """That of the experiment (Figure 2)."""
-SEEDS = (1, 2)
-BINS = (0.05, 0.35, 0.55, 0.75, 1.01)
-"""Few are told less than the second."""
+SEEDS = (1,)
+BINS = (0.05, 0.6, 0.8, 1.01)
+"""Few are told less than the second: most have room at once, or little time."""
 MARGIN = 0.15
 """Of the share that waits beyond its slack: about twice what seeds differ by."""
 
@@ -29,41 +29,41 @@ pytestmark = pytest.mark.long
 
 @cache
 def watched() -> dict[str, list[ClassEntry]]:
-    """All entries into classes of which something was told, by policy.
+    """All entries into classes of which something was told, by regime.
 
-    Of a scenario and a seed all policies at once: they learn from one training set.
+    Of a scenario and a seed all regimes at once: they learn from one training set.
     """
-    found: dict[str, list[ClassEntry]] = {policy: [] for policy in POLICIES}
-    for (name, workloads), seed, policy in product(WORKLOADS.items(), SEEDS, POLICIES):
-        entries = watch(REGIMES["moderate"], seed, workloads, name, policy).entries
-        found[policy] += [entry for entry in entries if entry.predicted is not None]
+    found: dict[str, list[ClassEntry]] = {regime: [] for regime in REGIMES}
+    for (name, workloads), seed, regime in product(WORKLOADS.items(), SEEDS, REGIMES):
+        entries = watch(REGIMES[regime], seed, workloads, name, POLICY).entries
+        found[regime] += [entry for entry in entries if entry.predicted is not None]
     return found
 
 
-def entries(policy: str) -> list[ClassEntry]:
-    return watched()[policy]
+def entries(regime: str) -> list[ClassEntry]:
+    return watched()[regime]
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_as_many_wait_beyond_their_slack_as_were_expected(policy: str) -> None:
-    told = sum(entry.predicted or 0.0 for entry in entries(policy))
-    came = sum(entry.over for entry in entries(policy))
-    assert came > 100, "there is something to tell"
+@pytest.mark.parametrize("regime", REGIMES)
+def test_as_many_wait_beyond_their_slack_as_were_expected(regime: str) -> None:
+    told = sum(entry.predicted or 0.0 for entry in entries(regime))
+    came = sum(entry.over for entry in entries(regime))
+    assert came > 50, "there is something to tell"
     assert told == pytest.approx(came, rel=0.25)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("between", list(pairwise(BINS)), ids=str)
 def test_of_those_told_alike_that_share_waits_beyond_its_slack(
-    policy: str, between: tuple[float, float]
+    between: tuple[float, float],
 ) -> None:
     low, high = between
-    among = [entry for entry in entries(policy) if low <= (entry.predicted or 0.0) < high]
+    everywhere = [entry for regime in REGIMES for entry in entries(regime)]
+    among = [entry for entry in everywhere if low <= (entry.predicted or 0.0) < high]
     told = sum(entry.predicted or 0.0 for entry in among) / len(among)
     assert sum(entry.over for entry in among) / len(among) == pytest.approx(told, abs=MARGIN)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_who_is_told_that_it_does_not_wait_does_not(policy: str) -> None:
-    sure = [entry for entry in entries(policy) if (entry.predicted or 0.0) < BINS[0]]
+@pytest.mark.parametrize("regime", REGIMES)
+def test_who_is_told_that_it_does_not_wait_does_not(regime: str) -> None:
+    sure = [entry for entry in entries(regime) if (entry.predicted or 0.0) < BINS[0]]
     assert sum(entry.over for entry in sure) < 0.03 * len(sure)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wharfinger.model.arrays import Array
 from wharfinger.model.queue_accounts import QueueAccount
@@ -26,8 +27,22 @@ def run_seconds(accounts: Collection[QueueAccount], now: float) -> tuple[float, 
     magnitude is as likely, which counts as one workload (Susarla and Van Ryzin, "Nonparametric
     Bayesian estimation of survival curves from incomplete observations", 1976).
     """
-    ended: list[tuple[Sequence[float] | Array, float]] = [(PRIOR_SECONDS, PRIOR_WEIGHT)]
-    ended += [(account.busy_seconds, account.ended) for account in accounts if account.busy_seconds]
+    seconds, surviving, _ = survival(accounts, now, [(PRIOR_SECONDS, PRIOR_WEIGHT)])
+    at = np.searchsorted(-surviving, QUANTILES - 1)
+    return tuple(np.append(seconds, np.inf)[at].tolist())
+
+
+def survival(
+    accounts: Collection[QueueAccount],
+    now: float,
+    prior: Sequence[tuple[Sequence[float] | Array, float]] = (),
+) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Times from placement, ascending; the share that runs for longer; and at which one has ended.
+
+    At the other times one still runs: it counts as censored. Of ``prior`` each has times after
+    which some have ended, and for how many these stand. All are (T,).
+    """
+    ended = [*prior, *((each.busy_seconds, each.ended) for each in accounts if each.busy_seconds)]
     ages, running = sample_ages([account.began for account in accounts], now, AGES)
     each = [np.full(len(seconds), count / len(seconds)) for seconds, count in ended]
     seconds = np.concatenate([*(newest for newest, _ in ended), ages])
@@ -36,6 +51,5 @@ def run_seconds(accounts: Collection[QueueAccount], now: float) -> tuple[float, 
     order = np.lexsort((~is_end, seconds))
     seconds, weight, is_end = seconds[order], weight[order], is_end[order]
     at_risk = np.cumsum(weight[::-1])[::-1]
-    surviving = np.cumprod(np.where(is_end, 1 - weight / at_risk, 1.0))
-    at = np.searchsorted(-surviving, QUANTILES - 1)
-    return tuple(np.append(seconds, np.inf)[at].tolist())
+    surviving = np.cumprod(np.where(is_end, 1 - weight / at_risk, 1.0), dtype=np.float64)
+    return seconds, surviving, is_end

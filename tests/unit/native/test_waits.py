@@ -40,7 +40,13 @@ def test_ages_are_spread_over_each_queue(began, most):
 def reference_releases(table, began, now, most, seconds):
     """The probability that none has come free, how many have, and the variance of that."""
     ages, weights = (np.array(each) for each in reference_ages(began, now, most))
-    over = np.interp(ages[:, None] + np.concatenate(([0.0], seconds)), *table)
+    times, shares = table
+    at = np.minimum(ages, times[-1])[:, None] + np.concatenate(([0.0], seconds))
+    over = np.interp(at, *table)
+    if len(times) > 1:
+        rate = np.log((1 - shares[-2]) / (1 - shares[-1])) / (times[-1] - times[-2])
+        beyond = 1 - (1 - shares[-1]) * np.exp(-rate * np.maximum(at - times[-1], 0.0))
+        over = np.where(at > times[-1], beyond, over)
     stays = np.minimum((1.0 - over[:, 1:]) / np.maximum(1.0 - over[:, :1], 1e-9), 1.0)
     none = np.exp(weights @ np.log(np.maximum(stays, 1e-12)))
     return none, weights @ (1 - stays), weights @ ((1 - stays) * stays)

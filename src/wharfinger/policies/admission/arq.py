@@ -34,6 +34,7 @@ from wharfinger.policies.admission.busy_periods import (
     BusyFamily,
     BusyPeriods,
     fitted,
+    lasting,
 )
 from wharfinger.policies.admission.fifo import BEST_EFFORT, Fifo, FifoSettings
 from wharfinger.policies.admission.platforms import suitable_platforms
@@ -356,9 +357,7 @@ class Arq(Fifo):
 
     def _slack(self, request: Request, view: AdmissionView) -> WaitingSlack:
         """How long it may wait; one of which nothing is known runs as long as others."""
-        every = _noted(view.note).fits.get("")
-        others = None if every is None else every.median
-        return waiting_slack(request, view.cluster.platforms, others)
+        return waiting_slack(request, view.cluster.platforms, _noted(view.note).typical_seconds)
 
     # --- pools ------------------------------------------------------------------------------
 
@@ -573,17 +572,19 @@ class Arq(Fifo):
         every = _is_due(view.accounts.values(), fits.get(""))
         if not due and not every:
             return None
-        made: dict[str, BusyPeriods] = dict(fits)
+        made, typical = dict(fits), _noted(view.note).typical_seconds
         demands = np.array([one for each in view.accounts.values() for one in each.demands])
         for queue, account in due.items():
-            made[queue] = replace(fitted(account.busy_seconds), samples=account.ended)
+            made[queue] = replace(fitted(lasting([account], view.now)), samples=account.ended)
         if every:
+            every_queue = lasting(view.accounts.values(), view.now)
+            made[""] = replace(fitted(every_queue), samples=ended)
             seconds = [s for each in view.accounts.values() for s in each.busy_seconds]
-            made[""] = replace(fitted(seconds), samples=ended)
+            typical = float(np.median(seconds))
         begin: Sequence[float] = ()
         if self._classes and self.settings.ranges is Ranges.QUANTILE and len(demands) >= FEW:
             begin = edges(len(self._classes), Ranges.QUANTILE, demands).tolist()
-        return _note_of(made, begin)
+        return _note_of(made, begin, typical)
 
     def _decision(self, message: str, numbers: dict[str, float]) -> Decision:
         return Decision(
@@ -648,18 +649,29 @@ def _usual(cluster: View) -> Allocation:
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """What it remembers: busy periods by queue (``""`` = of all), and where classes begin."""
+    """What it remembers.
+
+    Attributes:
+        fits: Busy periods by queue; ``""`` = of all.
+        edges: Where classes begin.
+        typical_seconds: The median of the busy periods that have ended. The first to end are short:
+            one of which nothing is known waits no longer than these may. ``None`` = unknown.
+    """
 
     fits: dict[str, BusyPeriods]
     edges: tuple[float, ...] = ()
+    typical_seconds: float | None = None
 
 
-def _note_of(fits: dict[str, BusyPeriods], begin: Sequence[float]) -> str:
+def _note_of(
+    fits: dict[str, BusyPeriods], begin: Sequence[float], typical_seconds: float | None
+) -> str:
     told = {
         queue: [str(fit.family), list(fit.parameters), fit.samples, fit.distance]
         for queue, fit in sorted(fits.items())
     }
-    return json.dumps({"fits": told, "edges": list(begin)}, separators=(",", ":"))
+    noted = {"fits": told, "edges": list(begin), "typical": typical_seconds}
+    return json.dumps(noted, separators=(",", ":"))
 
 
 @lru_cache(maxsize=8)
@@ -672,4 +684,4 @@ def _noted(note: str) -> _Noted:
         queue: BusyPeriods(BusyFamily(family), tuple(parameters), samples, distance)
         for queue, (family, parameters, samples, distance) in told["fits"].items()
     }
-    return _Noted(fits, tuple(told["edges"]))
+    return _Noted(fits, tuple(told["edges"]), told.get("typical"))

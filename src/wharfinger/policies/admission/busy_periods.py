@@ -2,11 +2,12 @@
 
 Source: ARQ 3.3, free-server probability distributions: a distribution is fitted to busy periods,
 and the probability that a server is free within some time is derived from it. Added: what is busy
-has been so for a while, and that is known. No SciPy: a decision may ask, and a replay must answer
+has been so for a while, and that is known; and what has not ended yet counts, too: the first to end
+are the short ones. No SciPy: a decision may ask, and a replay must answer
 the same from the parameters alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -14,7 +15,9 @@ from math import exp, lgamma, log, pi, sqrt
 
 import numpy as np
 
+from wharfinger.core.run_times import survival
 from wharfinger.model.arrays import Array, normal_below
+from wharfinger.model.queue_accounts import QueueAccount
 from wharfinger.native import BusyCurve
 
 LEAST_SECONDS = 1e-3
@@ -28,6 +31,10 @@ POINTS = 129
 KOLMOGOROV = 1.36
 """Times 1/√n: a distance that is exceeded by chance in one sample of twenty."""
 NEWTON_STEPS = 30
+LONGER = 0.5 / QUANTILES
+"""Share of busy periods that are longer than the longest quantile."""
+LEAST_LEFT = 1e-9
+"""Share of busy periods; fewer are longer than the last time of a table."""
 
 
 class BusyFamily(StrEnum):
@@ -60,8 +67,10 @@ class BusyPeriods:
 
     @cached_property
     def curve(self) -> BusyCurve:
-        """As decisions ask it."""
-        return BusyCurve(*_table(self.family, self.parameters))
+        """As decisions ask it. What is older than all that is known ends at the rate of these."""
+        times, shares = _table(self.family, self.parameters)
+        known = 1 - shares > LEAST_LEFT
+        return BusyCurve(times[known], shares[known])
 
     def below(self, seconds: Array) -> Array:
         """Share of busy periods that are over after so long."""
@@ -80,7 +89,26 @@ class BusyPeriods:
         return float((np.diff(times) * left).sum())
 
 
-def fitted(busy_seconds: Sequence[float]) -> BusyPeriods:
+def lasting(accounts: Collection[QueueAccount], now: float) -> Array:
+    """(N,) busy periods of some queues, as many as are kept, as if all were over that have begun.
+
+    They are quantiles of Kaplan and Meier's estimate, in which what still holds resources counts as
+    censored; beyond its last end the rate is that of all ends before (Brown, Hollander and Korwar,
+    "Nonparametric tests of independence for censored data", 1974).
+    """
+    seconds, surviving, is_end = survival(accounts, now)
+    ends = np.maximum(seconds[is_end], LEAST_SECONDS)
+    if not ends.size:
+        return ends
+    over = 1 - surviving[is_end]
+    # In the middle of each step: if nothing is censored they are the busy periods that are kept.
+    over = (over + np.append(0.0, over[:-1])) / 2
+    asked = (np.arange(len(ends)) + 0.5) / len(ends)
+    longer = np.log((1 - over[-1]) / (1 - asked)) / (-np.log1p(-over[-1]) / ends[-1])
+    return np.asarray(np.interp(asked, over, ends) + np.maximum(longer, 0.0))
+
+
+def fitted(busy_seconds: Sequence[float] | Array) -> BusyPeriods:
     """The family with the highest likelihood, less its parameters (Akaike 1974).
 
     Where no closed form is near the samples, or there are few, it is the samples' own.
@@ -179,9 +207,13 @@ def _table(family: BusyFamily, parameters: tuple[float, ...]) -> tuple[Array, Ar
     """Times, ascending, and the share of busy periods below each."""
     if family is BusyFamily.EMPIRICAL:
         # Equal quantiles would give one time two shares: the last of them holds.
-        times, shares = np.array(parameters), np.linspace(0, 1, len(parameters))
+        times, shares = np.array(parameters), np.linspace(0, 1 - LONGER, len(parameters))
         last = np.append(np.diff(times) > 0, True)
         times, shares = times[last], shares[last]
+        # Beyond the longest the rate is that of all before.
+        ahead = np.array([0.5, 1.0, 2.0, 4.0, 8.0])
+        times = np.append(times, times[-1] * (1 - ahead / log(LONGER)))
+        shares = np.append(shares, 1 - LONGER * np.exp(-ahead))
         # None is shorter than the least, though several are as short.
         nothing = [0.0] if shares[0] == 0 else [0.0, (1 - 1e-6) * times[0]]
         return np.concatenate([nothing, times]), np.concatenate([[0.0] * len(nothing), shares])

@@ -6,7 +6,7 @@ it should take; a target rate, which is the work over the whole time since the s
 tolerance of the time that it should take (CT).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -74,12 +74,12 @@ class WaitingSlack(NamedTuple):
 
 
 def waiting_slack(
-    request: Request, platforms: Sequence[str], others: Callable[[], float] | None = None
+    request: Request, platforms: Sequence[str], others: float | None = None
 ) -> WaitingSlack:
     """What is left of it.
 
-    ``platforms`` are those of the cluster; ``others`` says how long others run, which is taken
-    where nothing tells how long this one does.
+    ``platforms`` are those of the cluster; ``others`` run for so many seconds, which is taken where
+    nothing tells how long this one does.
     """
     workload, waited = request.workload, max(0.0, request.waited_seconds)
     target, known = workload.target, request.measurements
@@ -92,7 +92,7 @@ def waiting_slack(
     spare = 0.0
     if workload.waiting_seconds is not None:
         limit, bound = workload.waiting_seconds, "its manifest"
-        expected = others() if told is None and others is not None else told
+        expected = others if told is None else told
         # How long it may wait does not say how slowly it may run.
         unstated = replace(request, workload=replace(workload, waiting_seconds=None))
         spare = waiting_slack(unstated, platforms, others).spare_seconds
@@ -106,7 +106,7 @@ def waiting_slack(
         limit, bound, expected = work / needed - told, "its target rate", told
     else:
         expected = target.completion_seconds if told is None else told
-        expected = others() if expected is None and others is not None else expected
+        expected = others if expected is None else expected
         if expected is None:
             return WaitingSlack(0.0, None, "it is not known how long it takes")
         tolerance = workload.tolerance

@@ -6,6 +6,7 @@ what is free then suffices and its quality is high enough then.
 """
 
 from collections.abc import Sequence
+from math import exp
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +17,12 @@ from wharfinger.model.arrays import Array
 from wharfinger.model.view import View
 from wharfinger.native import room_by_quality, tiers_with_room
 
-GIVES = 0.4
+GIVES = 0.5
 """Share of the ends that should give it a place which do: classes of servers change, and others
 come before it. Measured (docs/arq-measured.md)."""
-TAKEN = 0.5
+TAKEN = 0.3
 """Ends that each of those takes that wait before it; the others of them are served elsewhere, or
 beside it. Measured, too."""
-SHAPE = 2.0
-"""Of the gamma distribution of the rate of ends: it is known with an error of 1/√2 of itself."""
 
 
 TakenServers = tuple[float, float]
@@ -93,11 +92,9 @@ def with_room(cluster: View, need: Allocation) -> Servers:
 def served(ends: float, before: float, servers: int = 1) -> float:
     """Probability that it is served on so many servers, while so many wait before it.
 
-    ``ends`` are the expected ones that should give it a place. Their rate is uncertain, so that
-    their number is negative binomial: none comes with (1 + Λ / SHAPE) to the power -SHAPE.
+    ``ends`` are the expected ones that should give it a place. Their number is Poisson distributed.
 
-    >>> [round(served(ends, 0), 3) for ends in (0.0, 5.0, 10.0)]
-    [0.0, 0.75, 0.889]
+    >>> [round(served(ends, 0), 3) for ends in (0.0, 2.0, 6.0)]
+    [0.0, 0.632, 0.95]
     """
-    one = 1 - (1 + GIVES * ends / SHAPE) ** -SHAPE
-    return float(one ** (servers + TAKEN * before))
+    return float((1 - exp(-GIVES * ends)) ** (servers + TAKEN * before))
