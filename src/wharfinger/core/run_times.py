@@ -39,8 +39,9 @@ def survival(
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
     """Times from placement, ascending; the share that runs for longer; and at which one has ended.
 
-    At the other times one still runs: it counts as censored. Of ``prior`` each has times after
-    which some have ended, and for how many these stand. All are (T,).
+    At the other times one still runs: it counts as censored. The newest ends of a queue stand for
+    all that it has had. Of ``prior`` each has times after which some have ended, and for how many
+    these stand. All are (T,).
     """
     ended = [*prior, *((each.busy_seconds, each.ended) for each in accounts if each.busy_seconds)]
     ages, running = sample_ages([account.began for account in accounts], now, AGES)
