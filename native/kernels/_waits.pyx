@@ -201,7 +201,7 @@ cdef class Releases:
 
     cdef void _add(self, double age, double weight) noexcept:
         cdef Busy* busy = &self.busy[self.count]
-        # Beyond the last time the rate is one: how old it is makes no difference.
+        # Beyond the last time the rate is constant: its age makes no difference.
         age = min(age, self.table.times[self.table.last])
         busy.age, busy.weight, busy.point = age, weight, _point(&self.table, age)
         busy.per_left = 1.0 / max(1.0 - _over(&self.table, age, &busy.point), 1e-9)

@@ -562,7 +562,8 @@ class Arq(Fifo):
 
     def observe(self, view: AdmissionView) -> str | None:
         """Fit busy periods again where there are more of them, and the classes with them."""
-        fits = _noted(view.note).fits
+        noted = _noted(view.note)
+        fits, typical = noted.fits, noted.typical_seconds
         due = {
             queue: account
             for queue, account in view.accounts.items()
@@ -572,7 +573,7 @@ class Arq(Fifo):
         every = _is_due(view.accounts.values(), fits.get(""))
         if not due and not every:
             return None
-        made, typical = dict(fits), _noted(view.note).typical_seconds
+        made = dict(fits)
         demands = np.array([one for each in view.accounts.values() for one in each.demands])
         for queue, account in due.items():
             made[queue] = replace(fitted(lasting([account], view.now)), samples=account.ended)
@@ -654,8 +655,8 @@ class _Noted:
     Attributes:
         fits: Busy periods by queue; ``""`` = of all.
         edges: Where classes begin.
-        typical_seconds: The median of the busy periods that have ended. The first to end are short:
-            one of which nothing is known waits no longer than these may. ``None`` = unknown.
+        typical_seconds: The median of the busy periods that have ended: so long runs one of which
+            nothing is known. ``None`` = too few have ended.
     """
 
     fits: dict[str, BusyPeriods]

@@ -67,7 +67,7 @@ class BusyPeriods:
 
     @cached_property
     def curve(self) -> BusyCurve:
-        """As decisions ask it. What is older than all that is known ends at the rate of these."""
+        """As decisions ask it. Beyond its last time the rate is that of its last step."""
         times, shares = _table(self.family, self.parameters)
         known = 1 - shares > LEAST_LEFT
         return BusyCurve(times[known], shares[known])
