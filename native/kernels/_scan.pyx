@@ -1,9 +1,11 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Passes over servers: the feasible ones that are least loaded, those that are next in turn, room.
+"""Passes over servers: the feasible ones that are least loaded, those that are next in turn, those
+that suit a newcomer most closely, room.
 
 Called through wharfinger.native; the arrays are the columns of a ClusterView.
 """
 
+from libc.math cimport fabs, isnan, sqrt
 from libc.stdint cimport int64_t, uint8_t
 
 import numpy as np
@@ -136,6 +138,133 @@ def next_in_turn(
             if len(rows) == keep:
                 break
     return rows
+
+
+def closest_fits(
+    const double[:, :] tolerated,
+    const double[:, :] tolerated_variance,
+    const double[:, :] caused,
+    const double[:, :] caused_variance,
+    const int64_t[::1] residents,
+    const Py_ssize_t[::1] rows,
+    const double[:] own_tolerated,
+    const double[:] own_tolerated_variance,
+    const double[:] own_caused,
+    const double[:] own_caused_variance,
+    double z,
+    double most,
+    const double[::1] also_beyond,
+    const double[::1] load,
+    Py_ssize_t keep,
+):
+    """The servers on which a newcomer and the residents suit one another most closely, best first.
+
+    By what is lacking altogether, over all sources and both directions: the points by which a score
+    that is tolerated, less ``z`` standard deviations, is below what is caused. Of equal ones by the sum
+    of |t - c|, then by load, then by row. Nobody is slowed where none is.
+
+    Args:
+        tolerated: (R, S) points, by the residents, like all up to ``residents``.
+        tolerated_variance: (R, S).
+        caused: (R, S).
+        caused_variance: (R, S).
+        residents: (S,) how many there are.
+        rows: (N,) the servers to look at, ascending.
+        own_tolerated: (R,) points, by the newcomer, like the next three; NaN = unknown: not tested.
+        own_tolerated_variance: (R,).
+        own_caused: (R,).
+        own_caused_variance: (R,).
+        z: Not negative.
+        most: Points; an unknown score, or an empty server, tolerates so much.
+        also_beyond: (N,) added to what is lacking; ``None`` = nothing.
+        load: (N,).
+        keep: How many to return at most.
+
+    Returns:
+        Their places in ``rows``.
+
+    Raises:
+        ValueError: Lengths differ, there is no such row, or ``z`` or ``keep`` is out of range.
+    """
+    cdef Py_ssize_t sources = own_tolerated.shape[0], n = rows.shape[0], servers = residents.shape[0]
+    cdef Py_ssize_t r, i, j, row, kept = 0
+    cdef double own_c, own_t, variance, z_squared = z * z
+    cdef bint tests_theirs, tests_own
+    if keep < 1 or not z >= 0:
+        raise ValueError(f"keep is {keep} and z {z}; they must be at least 1 and 0")
+    if not (
+        _has_shape(tolerated, sources, servers)
+        and _has_shape(tolerated_variance, sources, servers)
+        and _has_shape(caused, sources, servers)
+        and _has_shape(caused_variance, sources, servers)
+        and own_tolerated_variance.shape[0] == sources
+        and own_caused.shape[0] == sources
+        and own_caused_variance.shape[0] == sources
+    ):
+        raise ValueError(f"scores of {sources} sources and {servers} servers are needed")
+    if load.shape[0] != n or (also_beyond is not None and also_beyond.shape[0] != n):
+        raise ValueError("the columns differ in length")
+    for i in range(n):
+        if not 0 <= rows[i] < servers:
+            raise ValueError(f"there is no row {rows[i]}")
+    cdef double[::1] norm = np.zeros(n)
+    cdef double[::1] beyond = np.zeros(n) if also_beyond is None else np.array(also_beyond)
+    keep = min(keep, n)
+    best_array = np.empty(keep, dtype=np.intp)
+    cdef Py_ssize_t[::1] best = best_array
+    with nogil:
+        for r in range(sources):
+            tests_theirs, tests_own = not isnan(own_caused[r]), not isnan(own_tolerated[r])
+            own_c = own_caused[r] if tests_theirs else 0.0
+            own_t = own_tolerated[r] if tests_own else most
+            for i in range(n):
+                row = rows[i]
+                if not residents[row]:
+                    norm[i] += fabs(most - own_c) + fabs(own_t)
+                    continue
+                norm[i] += fabs(tolerated[r, row] - own_c) + fabs(own_t - caused[r, row])
+                if tests_theirs:
+                    variance = tolerated_variance[r, row] + own_caused_variance[r]
+                    beyond[i] += _lacking(tolerated[r, row] - own_c, variance, z, z_squared)
+                if tests_own:
+                    variance = caused_variance[r, row] + own_tolerated_variance[r]
+                    beyond[i] += _lacking(own_t - caused[r, row], variance, z, z_squared)
+        for i in range(n):
+            if kept == keep and not _closer(i, best[kept - 1], beyond, norm, load):
+                continue
+            if kept < keep:
+                kept += 1
+            j = kept - 1
+            while j > 0 and _closer(i, best[j - 1], beyond, norm, load):
+                best[j] = best[j - 1]
+                j -= 1
+            best[j] = i
+    return best_array
+
+
+cdef inline bint _has_shape(const double[:, :] scores, Py_ssize_t sources, Py_ssize_t servers) noexcept nogil:
+    return scores.shape[0] == sources and scores.shape[1] == servers
+
+
+cdef inline double _lacking(double spare, double variance, double z, double z_squared) noexcept nogil:
+    # A root takes longer than all the rest, and most servers have enough to spare.
+    if spare >= 0 and spare * spare >= z_squared * variance:
+        return 0.0
+    return z * sqrt(variance) - spare
+
+
+cdef inline bint _closer(
+    Py_ssize_t one,
+    Py_ssize_t other,
+    const double[::1] beyond,
+    const double[::1] norm,
+    const double[::1] load,
+) noexcept nogil:
+    if beyond[one] != beyond[other]:
+        return beyond[one] < beyond[other]
+    if norm[one] != norm[other]:
+        return norm[one] < norm[other]
+    return load[one] < load[other]
 
 
 cdef int _check(

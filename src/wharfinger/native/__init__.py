@@ -15,7 +15,14 @@ from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._pairs import pair_drops, pair_shortfalls
 from wharfinger.native._queueing import beyond, longest, most_load
-from wharfinger.native._scan import count_room, free_on, least_loaded, next_in_turn, sizes_within
+from wharfinger.native._scan import (
+    closest_fits,
+    count_room,
+    free_on,
+    least_loaded,
+    next_in_turn,
+    sizes_within,
+)
 from wharfinger.native._seats import press_residents, seat_residents, sum_losses
 from wharfinger.native._sizing import (
     add_exceeded,
@@ -50,6 +57,7 @@ __all__ = [
     "Releases",
     "add_exceeded",
     "beyond",
+    "closest_fits",
     "count_room",
     "first_enough",
     "first_enough_on",

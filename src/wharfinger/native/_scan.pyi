@@ -22,6 +22,23 @@ def next_in_turn(
     keep: int,
     last: int,
 ) -> list[int]: ...
+def closest_fits(
+    tolerated: NDArray[np.float64],
+    tolerated_variance: NDArray[np.float64],
+    caused: NDArray[np.float64],
+    caused_variance: NDArray[np.float64],
+    residents: NDArray[np.int64],
+    rows: NDArray[np.intp],
+    own_tolerated: NDArray[np.float64],
+    own_tolerated_variance: NDArray[np.float64],
+    own_caused: NDArray[np.float64],
+    own_caused_variance: NDArray[np.float64],
+    z: float,
+    most: float,
+    also_beyond: NDArray[np.float64] | None,
+    load: NDArray[np.float64],
+    keep: int,
+) -> NDArray[np.intp]: ...
 def free_on(
     rows: list[int],
     cpu_capacity: NDArray[np.int64],

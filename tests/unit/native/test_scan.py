@@ -5,7 +5,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from wharfinger.native import count_room, free_on, least_loaded, next_in_turn, sizes_within
+from wharfinger.native import (
+    closest_fits,
+    count_room,
+    free_on,
+    least_loaded,
+    next_in_turn,
+    sizes_within,
+)
 
 INT64_MAX = 2**63 - 1
 # Small numbers make ties, closed and full servers common; large ones reach int64's end.
@@ -159,3 +166,75 @@ def test_rows_and_columns_that_are_not_there_are_refused():
         sizes_within(two, two, np.array([2]))
     with pytest.raises(ValueError, match="length"):
         count_room(two, three, np.zeros(2, np.uint8), two)
+
+
+def closeness(scores, residents, rows, own, z, also_beyond, load):
+    """Equation 5.1 of each row as it is written down: what is lacking, the norm, the load."""
+    tolerated, tolerated_variance, caused, caused_variance = scores
+    own_tolerated, own_tolerated_variance, own_caused, own_caused_variance = own
+    told = []
+    for at, row in enumerate(rows):
+        beyond, norm = also_beyond[at], 0.0
+        for r in range(len(own_caused)):
+            there = (tolerated[r, row], caused[r, row]) if residents[row] else (100.0, 0.0)
+            theirs = there[0] - np.nan_to_num(own_caused[r])
+            mine = (100.0 if np.isnan(own_tolerated[r]) else own_tolerated[r]) - there[1]
+            norm += abs(theirs) + abs(mine)
+            if residents[row] and not np.isnan(own_caused[r]):
+                variance = tolerated_variance[r, row] + own_caused_variance[r]
+                beyond += max(z * variance**0.5 - theirs, 0.0)
+            if residents[row] and not np.isnan(own_tolerated[r]):
+                variance = caused_variance[r, row] + own_tolerated_variance[r]
+                beyond += max(z * variance**0.5 - mine, 0.0)
+        told.append((beyond, norm, load[at]))
+    return told
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 12), st.sampled_from([0.0, 1.5]))
+def test_the_closest_fits_are_those_of_equation_5_1(seed, servers, z):
+    random = np.random.default_rng(seed)
+    sources = 3
+    # Multiples of 4 with variances that are squares: sums are exact, and ties are common.
+    scores = [random.integers(0, 6, (sources, servers)) * 4.0 for _ in range(4)]
+    scores[1], scores[3] = np.where(scores[1] > 8, 8.0, 0.0), np.where(scores[3] > 8, 8.0, 0.0)
+    own = [random.integers(0, 6, sources) * 4.0 for _ in range(4)]
+    own[1], own[3] = np.full(sources, 8.0), np.full(sources, 8.0)
+    own[0][random.random(sources) < 0.2] = own[2][random.random(sources) < 0.2] = np.nan
+    residents = random.integers(0, 2, servers)
+    rows = np.flatnonzero(random.random(servers) < 0.8)
+    load, also = random.integers(0, 3, len(rows)) / 2, random.integers(0, 2, len(rows)) * 4.0
+    keep = int(random.integers(1, 5))
+    found = closest_fits(*scores, residents, rows, *own, z, 100.0, also, load, keep)
+    expected = closeness(scores, residents, rows, own, z, also, load)
+    # A variance of 8 alone is no square: its root is compared to within a rounding.
+    order = sorted(range(len(rows)), key=lambda at: tuple(np.round(expected[at], 9)))
+    best = [tuple(np.round(expected[at], 9)) for at in order[:keep]]
+    assert [tuple(np.round(expected[at], 9)) for at in found.tolist()] == best
+    if z == 0:
+        assert found.tolist() == order[:keep]
+        without = closest_fits(*scores, residents, rows, *own, z, 100.0, None, load, keep)
+        none = closeness(scores, residents, rows, own, z, np.zeros(len(rows)), load)
+        assert without.tolist() == sorted(range(len(rows)), key=lambda at: none[at])[:keep]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"keep": 0},
+        {"z": -1.0},
+        {"rows": np.array([0, 2])},
+        {"load": np.zeros(1)},
+        {"also_beyond": np.zeros(3)},
+        {"caused": np.zeros((2, 3))},
+        {"own_caused": np.zeros(1)},
+    ],
+)
+def test_a_closest_fit_of_what_does_not_belong_together_is_refused(wrong):
+    two, of_each = np.zeros((2, 2)), np.zeros(2)
+    names = ("tolerated", "tolerated_variance", "caused", "caused_variance")
+    given = dict.fromkeys(names, two) | {f"own_{name}": of_each for name in names}
+    given |= {"residents": np.zeros(2, np.int64), "rows": np.arange(2), "z": 0.0, "most": 100.0}
+    given |= {"also_beyond": None, "load": of_each, "keep": 1}
+    assert closest_fits(**given).tolist() == [0]
+    with pytest.raises(ValueError):
+        closest_fits(**given | wrong)

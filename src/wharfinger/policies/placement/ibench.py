@@ -7,7 +7,7 @@ classifies before it asks; ``by-profile`` says what is done for a workload below
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import exp
 
 import numpy as np
@@ -31,6 +31,7 @@ from wharfinger.model.interference import SharedResource
 from wharfinger.model.memo import by_identity
 from wharfinger.model.profile import Classification, quantile
 from wharfinger.model.view import Request, View
+from wharfinger.native import closest_fits
 from wharfinger.policies.placement.common import (
     ByReservation,
     candidates,
@@ -44,8 +45,10 @@ from wharfinger.policies.placement.paragon import turns_of, with_room
 from wharfinger.policies.placement.paragon_search import MOST, OwnScores
 
 SOURCES = tuple(SharedResource)
-INDEXED = 4
+INDEXED = 3
 """Candidates that are asked of the index: the next ones tell little, and cost as much."""
+KEPT = 1024
+"""Of so many classifications the scores are kept: who waits is asked for again."""
 BEYOND, NORM = "interference_beyond_tolerated", "norm"
 
 
@@ -75,25 +78,25 @@ class IBenchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """How well a newcomer and the residents of N servers suit one another.
+    """How well a newcomer and the residents of N servers suit one another, the best first.
 
     Attributes:
         rows: Of the servers.
         norm: (N,) equation 5.1: the sum over sources and both directions of |t − c|, in points.
         lacking: (2, R, N) points by which each t is below its c: residents', then the newcomer's.
         beyond: (N,) what is lacking altogether; 0 = all tolerate each other.
-        load: (N,) share of CPU that is allocated.
     """
 
     rows: Rows
     norm: Array
     lacking: Array
     beyond: Array
-    load: Array
 
-    def order(self) -> NDArray[np.intp]:
-        """Places in ``rows``, best first: least beyond, then by norm, load and row."""
-        return np.lexsort((self.rows, self.load, self.norm, self.beyond))
+    @classmethod
+    def by_sum(cls, rows: Rows, norm: Array, beyond: Array, load: Array) -> "Fit":
+        """Of rows in any order, of which nothing is known by source."""
+        first = np.lexsort((rows, load, norm, beyond))[:CANDIDATES_KEPT]
+        return cls(rows[first], norm[first], np.zeros((2, 0, len(first))), beyond[first])
 
     def worst(self, at: int) -> str:
         """The source that refuses most there, in words."""
@@ -176,64 +179,57 @@ class IBench(ByReservation):
         return found.rows, found.norms
 
     def _fit(self, request: Request, need: Allocation, view: View, rows: Rows) -> Fit:
+        """Of those that suit one another most closely, as many as a decision names."""
         load = view.cpu_allocated[rows] / np.maximum(view.cpu_capacity[rows], 1)
         scores = None if view.contention is None else view.contention.score_columns(len(view.names))
-        known = request.classification
-        if known is None or view.contention is None:
-            nothing = np.zeros(len(rows))
-            fit = Fit(rows, nothing, np.zeros((2, 0, len(rows))), nothing, load)
-        elif scores is None:
-            asked = view.contention.assess(request, view, self.settings.confidence)
-            fit = self._by_slowdown(request, asked, rows, load)
-        else:
-            own = _own(known, request.workload.best_effort)
-            fit = fit_of(own, _left(scores), rows, view.residents[rows] > 0, load, self._z)
-        over = _waited_for(request, need, view, fit.rows)
-        if over is None:
-            return fit
+        known, nothing = request.classification, np.zeros(len(rows))
         # Cores that others wait for are a source like any other.
-        return Fit(fit.rows, fit.norm, fit.lacking, fit.beyond + MOST * over, fit.load)
-
-    def _by_slowdown(self, request: Request, asked: Assessment, rows: Rows, load: Array) -> Fit:
-        """Without scores: by what the newcomer and the residents would lose together."""
+        over = _waited_for(request, need, view, rows)
+        over = nothing if over is None else MOST * over
+        if known is None or view.contention is None:
+            return Fit.by_sum(rows, nothing, over, load)
+        if scores is not None:
+            own = _own(known, request.workload.best_effort)
+            return closest(own, _left(scores), rows, view.residents, load, self._z, over)
+        asked = view.contention.assess(request, view, self.settings.confidence)
         if (apart := asked.incompatible) is not None:
             able = ~apart[rows]
-            rows, load = rows[able], load[able]
-        drop = asked.residents_loss_on(rows).performance
-        if not request.workload.best_effort:
-            drop = drop + asked.suffered_on(rows).mean
+            rows, load, over = rows[able], load[able], over[able]
+        drop = self._lost_there(request, asked, rows)
         beyond = np.maximum(drop + np.log1p(-self.settings.drop), 0.0)
-        return Fit(rows, MOST * drop, np.zeros((2, 0, len(rows))), MOST * beyond, load)
+        return Fit.by_sum(rows, MOST * drop, MOST * beyond + over, load)
+
+    def _lost_there(self, request: Request, asked: Assessment, rows: Rows) -> Array:
+        """(N,) what the newcomer and the residents would lose together, as a logarithm."""
+        drop = asked.residents_loss_on(rows).performance
+        return drop if request.workload.best_effort else drop + asked.suffered_on(rows).mean
 
     def _fitted(self, request: Request, need: Allocation, view: View, fit: Fit) -> PlacementVerdict:
         if not fit.rows.size:
             return refuse(self.name, request, need, view)
-        order = fit.order()[:CANDIDATES_KEPT]
-        first = int(order[0])
-        server, lacking = view.names[int(fit.rows[first])], fit.beyond[first] > 0
+        server, lacking = view.names[int(fit.rows[0])], fit.beyond[0] > 0
         left = self.settings.patience_seconds - request.waited_seconds
-        here = fit.rows[first : first + 1]
+        here = fit.rows[:1]
         if lacking and left > 0 and self._adds(request, need, view, here) < self.settings.worth:
             decision = Decision(
                 stage=Stage.PLACEMENT,
                 decided_by=self.name,
                 accepted=False,
                 reason=ReasonCode.INTERFERENCE,
-                message=f"nowhere do all tolerate each other: on {server} {fit.worst(first)}",
+                message=f"nowhere do all tolerate each other: on {server} {fit.worst(0)}",
                 would_change=f"other neighbors there, room on another server, or {left:.0f} s",
                 considered=len(view.names),
-                candidates=tuple(_candidates(view, fit, order)),
+                candidates=tuple(_candidates(view, fit)),
                 numbers=needed(need),
             )
             return WaitUntil(request.now + left, decision)
         message = f"{server} wastes least of what all there tolerate"
         if lacking:
             message = f"nowhere do all tolerate each other: on {server} least is lacking, "
-            message += fit.worst(first)
+            message += fit.worst(0)
         elif request.classification is None:
             message = f"{server} is the least loaded; nothing is known of it"
-        ranked = _candidates(view, fit, order, chosen=1)
-        return plan(self.name, request, need, view, ranked, message)
+        return plan(self.name, request, need, view, _candidates(view, fit, chosen=1), message)
 
     def _adds(self, request: Request, need: Allocation, view: View, row: Rows) -> float:
         """What it would do there over what it does alone, less what that takes of the residents."""
@@ -267,7 +263,8 @@ class IBench(ByReservation):
 
 def _left(scores: ScoreColumns) -> ScoreColumns:
     """Of each resident what its neighbors leave of what it tolerates; no column is copied."""
-    return replace(scores, tolerated=scores.unspent, tolerated_variance=scores.unspent_variance)
+    unspent, variance = scores.unspent, scores.unspent_variance
+    return ScoreColumns(unspent, variance, scores.caused, scores.caused_variance, unspent, variance)
 
 
 def _waited_for(request: Request, need: Allocation, view: View, rows: Rows) -> Array | None:
@@ -283,39 +280,62 @@ def _waited_for(request: Request, need: Allocation, view: View, rows: Rows) -> A
     return None if turns is None else np.asarray(np.expm1(turns))
 
 
-@by_identity(maxsize=32)
+@by_identity(maxsize=KEPT)
 def _own(known: Classification, best_effort: bool) -> OwnScores:
     """The newcomer's. What nothing slows tolerates any sum: then there is nothing to test."""
-    own = OwnScores.of(known, best_effort=best_effort)
-    return replace(own, tolerated=np.where(own.tolerated >= MOST, np.nan, own.tolerated))
+    return OwnScores.of(known, best_effort=best_effort, below=MOST)
 
 
-def fit_of(
+def closest(
     own: OwnScores,
     scores: ScoreColumns,
     rows: Rows,
-    taken: NDArray[np.bool_],
+    residents: NDArray[np.int64],
     load: Array,
     z: float,
+    also_beyond: Array,
+    keep: int = CANDIDATES_KEPT,
 ) -> Fit:
-    """Equation 5.1 of a newcomer and each of these servers; nobody is slowed where none is there.
+    """The servers that suit it most closely by equation 5.1; nobody is slowed on an empty one.
 
     Args:
         own: The newcomer's scores; an unknown one counts as the one that harms none.
         scores: Of all servers.
-        rows: Those to look at.
-        taken: (N,) whether somebody is there.
-        load: (N,) as in ``Fit``.
+        rows: Those to look at, ascending.
+        residents: (S,) how many there are.
+        load: (N,) share of CPU that is allocated.
         z: Standard deviations with which each t is to be no less than its c.
+        also_beyond: (N,) added to what is lacking.
+        keep: How many, at most.
     """
+    first = closest_fits(
+        scores.tolerated,
+        scores.tolerated_variance,
+        scores.caused,
+        scores.caused_variance,
+        residents,
+        rows,
+        own.tolerated,
+        own.tolerated_variance,
+        own.caused,
+        own.caused_variance,
+        z,
+        MOST,
+        also_beyond,
+        load,
+        keep,
+    )
+    rows, also_beyond = rows[first], also_beyond[first]
     caused = np.where(np.isnan(own.caused), 0.0, own.caused)[:, None]
     tolerated = np.where(np.isnan(own.tolerated), MOST, own.tolerated)[:, None]
+    taken = residents[rows] > 0
     there = np.where(taken, scores.tolerated[:, rows], MOST), scores.caused[:, rows] * taken
     spare = np.stack((there[0] - caused, tolerated - there[1]))
     lacking = np.where(taken, np.maximum(z * _doubt(own, scores, rows) - spare, 0.0), 0.0)
     lacking[0, np.isnan(own.caused)] = 0.0
     lacking[1, np.isnan(own.tolerated)] = 0.0
-    return Fit(rows, np.abs(spare).sum(axis=(0, 1)), lacking, lacking.sum(axis=(0, 1)), load)
+    norm = np.abs(spare).sum(axis=(0, 1))
+    return Fit(rows, norm, lacking, lacking.sum(axis=(0, 1)) + also_beyond)
 
 
 def _doubt(own: OwnScores, scores: ScoreColumns, rows: Rows) -> Array:
@@ -325,13 +345,13 @@ def _doubt(own: OwnScores, scores: ScoreColumns, rows: Rows) -> Array:
     return np.sqrt(np.stack((theirs[0] + own_variance[0], theirs[1] + own_variance[1])))
 
 
-def _candidates(view: View, fit: Fit, order: NDArray[np.intp], chosen: int = 0) -> list[Candidate]:
-    """The servers in that order, with what was compared and what refuses those not ``chosen``."""
-    rows, places = fit.rows[order].tolist(), order.tolist()
-    refused = [at >= chosen and fit.beyond[place] > 0 for at, place in enumerate(places)]
+def _candidates(view: View, fit: Fit, chosen: int = 0) -> list[Candidate]:
+    """These servers with what was compared, and what refuses those not ``chosen``."""
+    rows = fit.rows.tolist()
+    refused = [at >= chosen and beyond > 0 for at, beyond in enumerate(fit.beyond.tolist())]
     reasons = [ReasonCode.INTERFERENCE if each else ReasonCode.OK for each in refused]
     scores = [None if each else float(at) for at, each in enumerate(refused)]
-    return candidates(view, rows, scores, reasons, map(fit.numbers, places))
+    return candidates(view, rows, scores, reasons, map(fit.numbers, range(len(rows))))
 
 
 def _refused(view: View, rows: Sequence[int]) -> list[Candidate]:

@@ -8,6 +8,7 @@ answer is also that of the index (``harmony``), which looks at a few servers onl
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,11 +37,16 @@ class OwnScores:
     caused_variance: Array
 
     @classmethod
-    def of(cls, classification: Classification, *, best_effort: bool = False) -> "OwnScores":
-        """Best-effort work has no target, and yields the cores."""
+    def of(
+        cls, classification: Classification, *, best_effort: bool = False, below: float = inf
+    ) -> "OwnScores":
+        """Best-effort work has no target, and yields the cores.
+
+        What is not ``below`` so many points, of what it tolerates, is not tested.
+        """
         columns = [*_UNKNOWN, *_UNKNOWN]
         if not best_effort:
-            _fill(columns, 0, classification.tolerated)
+            _fill(columns, 0, classification.tolerated, below=below)
         _fill(columns, 2, classification.caused, YIELDED if best_effort else ())
         return cls(*np.array(columns, np.float64).reshape(4, len(SOURCES)))
 
@@ -71,12 +77,14 @@ def _fill(
     first: int,
     scores: Mapping[SharedResource, Estimate],
     without: Collection[SharedResource] = (),
+    below: float = inf,
 ) -> None:
     """The means are column ``first``, their variances the next one."""
     for source, score in scores.items():
-        if source not in without:
+        mean, std = score.mean, score.std
+        if mean < below and source not in without:
             at = first * len(SOURCES) + _AT[source]
-            columns[at], columns[at + len(SOURCES)] = score.mean, score.std**2
+            columns[at], columns[at + len(SOURCES)] = mean, std * std
 
 
 @dataclass(frozen=True, slots=True)
