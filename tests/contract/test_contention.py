@@ -16,6 +16,7 @@ from wharfinger.testing import check_contention
 MODELS = {model.name: model for model in (NoContention, BySource, ByPair)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make_model", [*MODELS.values(), Combined, *(part.make for part in CONTENTIONS.values())]
 )

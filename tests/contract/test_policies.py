@@ -13,6 +13,7 @@ from wharfinger.policies.registry import ADMISSIONS, POLICIES, make_policy
 from wharfinger.testing import check_admission, check_policy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
 def test_policy(name: str) -> None:
     check_policy(make_policy(name).placement)

@@ -9,7 +9,7 @@ from wharfinger.estimators.registry import DEFAULT_ESTIMATOR, ESTIMATORS, make_e
 from wharfinger.testing import check_recommender
 
 # The first learns by entry, in Python, the others rehearse; ``stack`` what the others do.
-MARKS = {"svd-pq": pytest.mark.slow, "gaussian": pytest.mark.slow, "stack": pytest.mark.long}
+MARKS = {"gaussian": pytest.mark.slow, "svd-pq": pytest.mark.long, "stack": pytest.mark.long}
 
 
 @pytest.mark.parametrize(

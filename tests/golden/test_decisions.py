@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import first_and_long
 from tests.support.recorded import (
     BASELINES,
     NAMES,
@@ -31,7 +32,6 @@ OF_THE_FORM = ("log", "events")
 NEAR = 0.1
 """Of a number, or of 1 where that is more, that another machine's floats may make it differ."""
 
-AGAIN = [pytest.param(n, marks=[pytest.mark.long] if n in SLOW else []) for n in NAMES]
 RUNS = [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in NAMES]
 
 
@@ -72,7 +72,7 @@ def test_a_run_for_each_digest() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", AGAIN)
+@pytest.mark.parametrize("name", first_and_long(NAMES))
 def test_the_same_process_decides_the_same_again(name: str) -> None:
     assert _first(name) == digest_of(recorded(name))
 

@@ -85,6 +85,7 @@ def test_a_wrong_division_of_the_machine_is_refused(tmp_path: Path):
     assert not (tmp_path / "state" / "socket").exists()
 
 
+@pytest.mark.long
 def test_damage_is_told_loudly_and_the_manager_goes_on(manager: LiveManager):
     manager.start()
     manager.submit(manifest("a", "true"))

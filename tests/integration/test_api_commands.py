@@ -98,6 +98,7 @@ def test_a_command_ends_with_its_client(manager: LiveManager):
     wait_until(lambda: not processes_with(BESIDE), what="the command has ended")
 
 
+@pytest.mark.long
 def test_a_manager_that_ends_ends_commands_and_no_workloads(manager: LiveManager):
     _, response = begin(manager, "sh", "-c", f"echo begun; exec sleep {BESIDE}")
     response.readline()

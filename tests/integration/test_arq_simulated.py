@@ -117,6 +117,7 @@ def test_a_run_is_decided_again_and_nobody_waits_while_a_server_would_take_it(
     assert again.workloads == 60
 
 
+@pytest.mark.long
 def test_some_wait_for_servers_of_their_class_and_are_diverted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

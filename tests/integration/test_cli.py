@@ -51,6 +51,7 @@ def test_a_day_in_the_life_of_a_user(manager: LiveManager):
     assert manager.run("get", "workloads") == ""
 
 
+@pytest.mark.long
 def test_waiting_tells_whether_all_completed(manager: LiveManager):
     both = as_file(shell("good", "true"), shell("bad", "exit 7"))
     errors = manager.run("submit", "-f", "-", "--wait", text=both, status=3)
@@ -211,6 +212,7 @@ def test_a_running_workload_is_changed_in_place(manager: LiveManager):
     assert "'lots'" in errors
 
 
+@pytest.mark.long
 def test_top_shows_who_uses_the_cpu(manager: LiveManager):
     manager.submit(
         shell("busy", "while :; do :; done", resources={"cpu": "500m", "memory": "64Mi"}),
@@ -227,6 +229,7 @@ def test_top_shows_who_uses_the_cpu(manager: LiveManager):
     assert manager.run("top").splitlines()[0].startswith("NAME ")
 
 
+@pytest.mark.long
 def test_deleting_waits_until_the_stopped_are_gone(manager: LiveManager):
     manager.submit(shell("a", "sleep 600", type="best-effort"), shell("b", "true"))
     manager.wait_for(lambda f: (f["a"]["phase"], f["b"]["phase"]) == ("running", "completed"))
@@ -256,6 +259,7 @@ def settled(manager: LiveManager, kind: str) -> list[dict[str, Any]]:
     return lists[-1]
 
 
+@pytest.mark.long
 def test_lists_come_in_every_form(manager: LiveManager):
     manager.submit(shell("a", "true"))
     manager.wait_for_all()
@@ -294,6 +298,7 @@ def test_a_second_manager_is_refused_in_one_line(manager: LiveManager):
     assert manager.workloads() == {}
 
 
+@pytest.mark.long
 def test_a_managers_end_leaves_workloads_running(manager: LiveManager, tmp_path: Path):
     go_on = tmp_path / "go-on"
     manager.submit(shell("goes-on", f"while ! [ -e {go_on} ]; do sleep 0.1; done; exit 5"))
@@ -366,6 +371,7 @@ def test_progress_is_shown_on_a_terminal_only(manager: LiveManager, tmp_path: Pa
     assert b"\x1b" not in out.encode()
 
 
+@pytest.mark.long
 def test_a_manager_that_only_recommends_starts_nothing_and_says_what_it_would(tmp_path: Path):
     manager = LiveManager(tmp_path / "state", "--servers", "one=0", "--mode", "recommend")
     manager.start()

@@ -59,6 +59,7 @@ def without_waiting(errors: str) -> str:
     return re.sub(r"^wharfinger: \S+ is [a-z]+(: .*)?\n", "", errors, flags=re.MULTILINE)
 
 
+@pytest.mark.long
 def test_output_and_exit_status_are_the_programs(manager: LiveManager):
     assert done(manager, "--", "sh", "-c", "echo hello; echo there; exit 7") == (
         7,
@@ -71,6 +72,7 @@ def test_output_and_exit_status_are_the_programs(manager: LiveManager):
     assert (first["type"], first["phase"], first["exit_code"]) == ("batch", "failed", 7)
 
 
+@pytest.mark.long
 def test_a_program_that_a_signal_ends(manager: LiveManager):
     status, out, errors = done(
         manager, "--name", "dies", "--", "sh", "-c", "echo so; kill -KILL $$"
@@ -79,6 +81,7 @@ def test_a_program_that_a_signal_ends(manager: LiveManager):
     assert errors.startswith("wharfinger: dies failed: ")
 
 
+@pytest.mark.long
 def test_it_runs_here_with_what_it_is_given(manager: LiveManager, tmp_path: Path):
     here = Path.cwd()
     program = ("sh", "-c", "pwd; echo $A $B")
@@ -123,6 +126,7 @@ def test_an_interrupt_stops_it_and_waits(manager: LiveManager, number: signal.Si
     assert manager.workloads()["svc"]["phase"] == "revoked"
 
 
+@pytest.mark.long
 def test_a_second_interrupt_leaves_it(manager: LiveManager):
     process = begun(
         manager,
@@ -144,6 +148,7 @@ def test_a_second_interrupt_leaves_it(manager: LiveManager):
     assert "svc was asked to stop and is left to it" in errors
 
 
+@pytest.mark.long
 def test_it_says_why_it_waits(manager: LiveManager):
     assert (
         done(manager, "--detach", "--name", "big", "--cpu", "1", "--", "sleep", "600")[1] == "big\n"
@@ -164,6 +169,7 @@ def test_a_name_that_runs_is_not_taken_over(manager: LiveManager):
     assert "workload 'svc' runs already; `wharfinger logs -f svc` follows it" in errors
 
 
+@pytest.mark.long
 def test_the_same_name_runs_again_with_its_own_output(manager: LiveManager):
     for _ in range(2):
         assert done(manager, "--name", "job", "--", "echo", "once") == (0, "once\n", "")
@@ -175,6 +181,7 @@ def test_it_is_removed_at_its_end_if_asked(manager: LiveManager):
     assert manager.workloads() == {}
 
 
+@pytest.mark.long
 def test_a_target_makes_the_type(manager: LiveManager):
     common = ("--detach", "--profile", "none")
     done(
@@ -202,6 +209,7 @@ def test_a_program_that_is_not_there_is_told(manager: LiveManager):
     assert "/no/such/program" in errors
 
 
+@pytest.mark.long
 def test_a_reader_that_has_seen_enough_stops_it(manager: LiveManager):
     run = f"{sys.executable} -m wharfinger run --state {manager.state}"
     command = f"{run} --name endless -- yes | head -n 1"
@@ -232,6 +240,7 @@ def test_it_survives_another_manager(manager: LiveManager, tmp_path: Path):
     assert (process.returncode, out) == (0, "last\n"), errors
 
 
+@pytest.mark.long
 def test_from_another_machine(manager: LiveManager, tmp_path: Path):
     port = (
         next(line for line in manager.announced if line.startswith("listening"))

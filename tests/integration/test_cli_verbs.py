@@ -41,6 +41,7 @@ def running(manager: LiveManager, *names: str) -> None:
     manager.run("wait", *names, "--for", "running", "--timeout", "100s")
 
 
+@pytest.mark.long
 def test_an_ended_job_runs_again_and_its_new_run_is_waited_for(
     manager: LiveManager, tmp_path: Path
 ):
@@ -65,6 +66,7 @@ def test_an_ended_job_runs_again_and_its_new_run_is_waited_for(
     assert [line.split()[1] for line in table[1:]] == ["2", "3"]
 
 
+@pytest.mark.long
 def test_applying_makes_all_as_the_file_says(manager: LiveManager):
     first = shell("a", "exec sleep 600")
     out = manager.run("apply", "-f", "-", text=as_file(first))
@@ -84,6 +86,7 @@ def test_applying_makes_all_as_the_file_says(manager: LiveManager):
     manager.wait_for(lambda found: (found["a"]["run"], found["a"]["phase"]) == (2, "running"))
 
 
+@pytest.mark.long
 def test_how_a_workload_is_adjusted_is_applied_while_it_runs(manager: LiveManager):
     manager.run("apply", "-f", "-", text=as_file(shell("a", "exec sleep 600")))
     manager.run("wait", "a", "--for", "running", "--timeout", "100s")
@@ -105,6 +108,7 @@ def test_several_files_are_applied_whole_or_not_at_all(manager: LiveManager, tmp
     assert manager.workloads() == {}
 
 
+@pytest.mark.long
 def test_an_update_shows_what_it_would_change(manager: LiveManager):
     running(manager, "a")
     manager.run("update", "a", "--adapt", "off")
@@ -120,6 +124,7 @@ def test_an_update_shows_what_it_would_change(manager: LiveManager):
     assert [change["name"] for change in shown["changes"]] == ["spec.priority"]
 
 
+@pytest.mark.long
 def test_waiting_ends_when_it_holds_or_no_longer_can(manager: LiveManager):
     manager.submit(
         shell("good", "sleep .2"), shell("bad", "exit 7"), shell("long", "exec sleep 600")
@@ -138,6 +143,7 @@ def test_waiting_ends_when_it_holds_or_no_longer_can(manager: LiveManager):
     assert errors == "wharfinger: no workload 'nobody'\n"
 
 
+@pytest.mark.long
 def test_stopping_keeps_the_record_and_deleting_does_not(manager: LiveManager):
     running(manager, "a", "b")
     assert manager.run("stop", "a", "--wait") == "workload/a stopped\n"
@@ -163,6 +169,7 @@ def test_labels_choose(manager: LiveManager):
     assert errors == "wharfinger: no workload has the label team=web\n"
 
 
+@pytest.mark.long
 def test_an_arrays_name_stands_for_its_members(manager: LiveManager):
     manager.run("submit", "-f", "-", text=as_file(shell("many", "exec sleep 600", array="1-3")))
     manager.run("wait", "many", "--for", "running", "--timeout", "100s")
@@ -173,6 +180,7 @@ def test_an_arrays_name_stands_for_its_members(manager: LiveManager):
     assert manager.workloads() == {}
 
 
+@pytest.mark.long
 def test_a_restart_starts_the_program_again_in_the_same_run(manager: LiveManager):
     running(manager, "a")
     assert manager.run("restart", "a") == "workload/a restarting\n"
@@ -182,6 +190,7 @@ def test_a_restart_starts_the_program_again_in_the_same_run(manager: LiveManager
     assert found["a"]["run"] == 1
 
 
+@pytest.mark.long
 def test_suspended_work_stands_still(manager: LiveManager, tmp_path: Path):
     ticks = tmp_path / "ticks"
     manager.submit(shell("a", f"while :; do echo x >> {ticks}; sleep .02; done"))
@@ -193,6 +202,7 @@ def test_suspended_work_stands_still(manager: LiveManager, tmp_path: Path):
     manager.run("wait", "a", "--for", "running", "--timeout", "100s")
 
 
+@pytest.mark.long
 def test_a_cordoned_server_gets_no_new_work(manager: LiveManager):
     out = manager.run("cordon", "one", "--reason", "a disk fails")
     assert out == "server/one cordoned\n"
@@ -206,6 +216,7 @@ def test_a_cordoned_server_gets_no_new_work(manager: LiveManager):
     assert manager.run("cordon", "two", status=1) == "wharfinger: no server 'two'\n"
 
 
+@pytest.mark.long
 def test_draining_waits_for_what_can_not_be_migrated(manager: LiveManager):
     running(manager, "a")
     errors = manager.run("drain", "one", "--wait", "--timeout", "1s", status=3)
@@ -216,6 +227,7 @@ def test_draining_waits_for_what_can_not_be_migrated(manager: LiveManager):
     manager.run("uncordon", "one")
 
 
+@pytest.mark.long
 def test_draining_does_not_wait_for_what_its_user_has_suspended(manager: LiveManager):
     moves = shell("moves", "exec sleep 600")
     moves["spec"]["run"]["restartable"] = True
@@ -234,6 +246,7 @@ def test_draining_does_not_wait_for_what_its_user_has_suspended(manager: LiveMan
     manager.run("wait", "moves", "--for", "running", "--timeout", "100s")
 
 
+@pytest.mark.long
 def test_down_leaves_what_runs_and_stops_it_if_asked(manager: LiveManager):
     running(manager, "a")
     assert manager.process is not None
@@ -251,6 +264,7 @@ def test_down_leaves_what_runs_and_stops_it_if_asked(manager: LiveManager):
     assert "Traceback" not in errors_before
 
 
+@pytest.mark.long
 def test_a_command_runs_beside_a_workload(manager: LiveManager):
     document = shell("a", "exec sleep 600")
     document["spec"]["run"]["env"] = {"OF": "its own"}
@@ -266,6 +280,7 @@ def test_a_command_runs_beside_a_workload(manager: LiveManager):
     assert "does not run" in manager.run("exec", "a", "--", "true", status=125)
 
 
+@pytest.mark.long
 def test_what_is_piped_in_is_the_commands_input(manager: LiveManager, tmp_path: Path):
     running(manager, "a")
     assert manager.run("exec", "a", "--", "cat", text="hi\n") == "hi\n"

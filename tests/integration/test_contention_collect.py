@@ -60,7 +60,7 @@ def plan_in(tmp_path: Path, more: str = "") -> Path:
     return plan
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_one_that_is_killed_leaves_nothing_and_goes_on_where_it_was(tmp_path: Path) -> None:
     plan, out = plan_in(tmp_path), tmp_path / "m.csv"
     with subprocess.Popen(command(plan, out, "--bubbles", "64Ki"), stdout=subprocess.PIPE) as one:

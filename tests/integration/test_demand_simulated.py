@@ -23,7 +23,7 @@ def after_rise(log: Path, adaptation: str) -> float:
     return sum(shares) / len(shares)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_spike_costs_less_where_the_load_is_followed_and_is_decided_again_as_it_was(
     tmp_path: Path,
 ) -> None:

@@ -30,6 +30,7 @@ def manager(tmp_path: Path) -> Iterator[LiveManager]:
     manager.clear()
 
 
+@pytest.mark.long
 def test_memory_grows_when_it_fills_up_and_small_work_need_not_wait(manager: LiveManager) -> None:
     cpu = {"cpu": "200m", "memory": "64Mi"}
     busy = manifest("busy", "/bin/sleep", "600", resources=cpu, expectedDuration="10m")
@@ -46,6 +47,7 @@ def test_memory_grows_when_it_fills_up_and_small_work_need_not_wait(manager: Liv
     assert "resized by measurement" in manager.run("explain", "hungry")
 
 
+@pytest.mark.long
 def test_a_second_run_is_placed_by_the_peak_of_the_first(manager: LiveManager) -> None:
     program = (sys.executable, "-c", "held = bytearray(b'x') * (60 << 20)")
     first, second = (unstated(name, *program) for name in ("first", "second"))

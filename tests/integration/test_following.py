@@ -94,6 +94,7 @@ def test_a_watch_tells_each_change_also_under_the_next_manager(
     assert [line[at:].split()[0] for line in changes][-3:] == ["running", "completed", "deleted"]
 
 
+@pytest.mark.long
 def test_a_stream_of_events_is_one_object_a_line_and_none_is_lost(
     manager: LiveManager, tmp_path: Path
 ):
@@ -112,6 +113,7 @@ def test_a_stream_of_events_is_one_object_a_line_and_none_is_lost(
     assert {event["name"] for event in told} == {"a", "b"}
 
 
+@pytest.mark.long
 def test_output_is_followed_under_the_next_manager(manager: LiveManager, tmp_path: Path):
     script = "echo one; while ! [ -e go ]; do sleep 0.1; done; echo two"
     run = {"command": ["sh", "-c", script], "workingDir": str(tmp_path)}
@@ -128,6 +130,7 @@ def test_output_is_followed_under_the_next_manager(manager: LiveManager, tmp_pat
     assert (logs.out, logs.errors) == ("one\ntwo\n", GONE + BACK)
 
 
+@pytest.mark.long
 def test_lists_are_read_by_programs(manager: LiveManager):
     manager.submit(
         labelled("a", "true", tier="web", team="red"),
@@ -165,6 +168,7 @@ def suggested(manager: LiveManager, *words: str) -> list[str]:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
 
 
+@pytest.mark.long
 def test_a_crash_loop_is_followed_over_its_restarts_and_told(manager: LiveManager, tmp_path: Path):
     go_on = tmp_path / "go-on"
     waits = f"while ! [ -e {go_on} ]; do sleep 0.1; done"

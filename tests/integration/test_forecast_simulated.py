@@ -38,7 +38,7 @@ spec:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_seasonal_load_is_sized_for_before_it_rises_and_is_decided_again_as_it_was(
     tmp_path: Path,
 ) -> None:

@@ -148,6 +148,7 @@ def test_what_is_suspended_uses_no_cpu_time_until_it_is_resumed(tmp_path: Path) 
         assert (cluster.engine.usage()["k"].processes or 0) >= 1
 
 
+@pytest.mark.long
 def test_a_suspension_is_a_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     short = partial(LaunchSpec, suspension_lease_seconds=1.0)
     monkeypatch.setattr("wharfinger.engines.supervised.machine.LaunchSpec", short)
@@ -241,6 +242,7 @@ ENGINE_PROCESS = textwrap.dedent(
 )
 
 
+@pytest.mark.long
 def test_fifty_are_adopted_after_the_manager_was_killed(tmp_path: Path) -> None:
     count, gate = 50, tmp_path / "gate"
     (tmp_path / "state").mkdir()
@@ -310,6 +312,7 @@ def test_a_manager_that_died_between_its_plan_and_the_launch_starts_it_once(tmp_
         assert (tmp_path / "trace").read_text() == "started\n"
 
 
+@pytest.mark.long
 def test_two_hundred_short_ones_leave_nothing(tmp_path: Path) -> None:
     with session(tmp_path) as cluster:
         for number in range(200):

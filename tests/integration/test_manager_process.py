@@ -107,6 +107,7 @@ def test_a_damaged_log_is_told_and_the_manager_goes_on(manager: LiveManager) -> 
     manager.wait_for(lambda found: found["after"]["phase"] == "completed")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_full_disk_refuses_new_work_and_loses_nothing(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
@@ -185,7 +186,7 @@ def test_hostile_programs_end_with_their_reason_and_harm_nobody(
     assert kept < 20 << 20
 
 
-@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+@pytest.mark.parametrize("options", [(), pytest.param(("--dry-run",), marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("command", "directory", "words"),
     [
@@ -206,6 +207,7 @@ def test_what_can_not_run_here_is_refused_by_submit(
     assert manager.workloads() == {}, "all or none"
 
 
+@pytest.mark.long
 def test_one_that_ignores_sigterm_goes_after_its_grace(manager: LiveManager) -> None:
     manager.start()
     script = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
@@ -236,6 +238,7 @@ def test_one_that_takes_too_much_memory_is_stopped_and_its_neighbour_is_not(
     assert found["neighbour"]["phase"] == "completed"
 
 
+@pytest.mark.long
 def test_a_link_in_place_of_output_leads_nowhere(manager: LiveManager, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
@@ -252,6 +255,7 @@ def test_a_link_in_place_of_output_leads_nowhere(manager: LiveManager, tmp_path:
     assert manager.workloads()["attacker"]["phase"] in ENDED
 
 
+@pytest.mark.long
 def test_an_idle_manager_rests(manager: LiveManager) -> None:
     """With workloads that do nothing it does next to nothing: it waits, it does not poll."""
     manager.start()
@@ -274,6 +278,7 @@ def _context_switches(pid: int) -> int:
     return int(line.split()[1])
 
 
+@pytest.mark.long
 def test_env_is_not_told(manager: LiveManager, tmp_path: Path) -> None:
     manager.start()
     secret = "s3cret-value"

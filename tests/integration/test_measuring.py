@@ -117,6 +117,7 @@ def positive(reading: Reading) -> bool:
     return reading.value > 0
 
 
+@pytest.mark.long
 def test_progress_lines_on_output_and_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "progress"
     with session(tmp_path, report_seconds=1.0) as opened:
@@ -133,6 +134,7 @@ def test_progress_lines_on_output_and_in_a_file(tmp_path: Path) -> None:
         assert left.value > 1e6 / 40 - 60
 
 
+@pytest.mark.long
 def test_memory_in_use_leaves_out_the_page_cache(tmp_path: Path) -> None:
     file = tmp_path / "large"
     file.write_bytes(bytes(200 << 20))
@@ -144,6 +146,7 @@ def test_memory_in_use_leaves_out_the_page_cache(tmp_path: Path) -> None:
         assert found.value < 50 << 20
 
 
+@pytest.mark.long
 def test_one_bad_pattern_harms_only_itself(tmp_path: Path) -> None:
     with session(tmp_path, report_seconds=1.0) as opened:
         hostile = f"while true; do echo {'a' * 60}!; sleep 0.05; done"
@@ -153,6 +156,7 @@ def test_one_bad_pattern_harms_only_itself(tmp_path: Path) -> None:
         await_reading(opened, "good", Quantity.RATE, positive)
 
 
+@pytest.mark.long
 def test_a_meter_that_dies_or_hangs_is_replaced(tmp_path: Path) -> None:
     with session(tmp_path, report_seconds=1.0) as opened:
         measured(opened, "k", COUNTING, LINES)
@@ -167,6 +171,7 @@ def test_a_meter_that_dies_or_hangs_is_replaced(tmp_path: Path) -> None:
     wait_until(lambda: is_gone(last))
 
 
+@pytest.mark.long
 def test_an_endpoint_and_a_command(tmp_path: Path) -> None:
     program = tmp_path / "server.py"
     program.write_text(SERVER)
@@ -287,6 +292,7 @@ def test_a_load_generator_that_is_stopped_as_it_begins_leaves_nothing_open(
         wait_until(lambda: opened.take_in() is None and not loads.exists())
 
 
+@pytest.mark.long
 def test_a_load_generators_last_words_are_read(tmp_path: Path) -> None:
     """Most tell their figures when they end."""
     load = Measure(load_command=("sh", "-c", "sleep 2.5; echo ops 120"), load_regex=r"ops (\d+)")
@@ -321,6 +327,7 @@ def test_a_load_generator_that_fails_is_why_there_is_no_signal(
         await_silence(opened, "svc", Quantity.THROUGHPUT, why)
 
 
+@pytest.mark.long
 def test_users_see_what_is_achieved_and_the_meter_dies_with_its_manager(tmp_path: Path) -> None:
     live = LiveManager(tmp_path / "state", "--servers", "1")
     live.start()
@@ -387,6 +394,7 @@ def daemons(mark: Path) -> list[int]:
     return [int(line) for line in mark.read_text().split()] if mark.exists() else []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("lasts", "killed"), [("0.0", False), ("4.0", True)])
 def test_what_a_measuring_command_leaves_ends_with_it(
     tmp_path: Path, lasts: str, killed: bool

@@ -75,7 +75,8 @@ def managers(tmp_path: Path) -> Iterator[list[LiveManager]]:
 
 
 @pytest.mark.parametrize(
-    "policy", ["paragon", "paragon[rule=published,confidence=0.5,selection=hash]"]
+    "policy",
+    first_and_long(["paragon", "paragon[rule=published,confidence=0.5,selection=hash]"]),
 )
 def test_a_live_log_is_decided_again_as_it_was(
     policy: str, tmp_path: Path, managers: list[LiveManager], monkeypatch: pytest.MonkeyPatch

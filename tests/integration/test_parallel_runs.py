@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import wait_until
+from tests.support import first_and_long, wait_until
 from tests.support.simulated_runs import Spec, simulate
 from wharfinger.experiments.comparison import RunGroup, as_json, compare
 
@@ -74,12 +74,23 @@ def test_several_processes_find_what_one_does(script: Path):
 
 @pytest.mark.parametrize(
     ("work", "words"),
-    [
-        ("one_is_wrong", "InvalidInput: scenario under random, seed 3: no scenario of that name\n"),
-        ("one_is_damaged", "WharfingerError: scenario under random, seed 3: the log is cut off\n"),
-        ("one_has_a_fault", "seed 3: ZeroDivisionError('nothing arrived')\n"),
-        ("one_is_killed", "Unavailable: a process that simulated was killed, as when memory runs"),
-    ],
+    first_and_long(
+        [
+            (
+                "one_is_wrong",
+                "InvalidInput: scenario under random, seed 3: no scenario of that name\n",
+            ),
+            (
+                "one_is_damaged",
+                "WharfingerError: scenario under random, seed 3: the log is cut off\n",
+            ),
+            ("one_has_a_fault", "seed 3: ZeroDivisionError('nothing arrived')\n"),
+            (
+                "one_is_killed",
+                "Unavailable: a process that simulated was killed, as when memory runs",
+            ),
+        ]
+    ),
 )
 def test_an_error_ends_all_and_says_where(script: Path, work: str, words: str):
     status, out, err = outcome(script, work)

@@ -90,6 +90,7 @@ def test_who_shares_its_cores_is_not_probed(engine: Session, tmp_path: Path) -> 
     assert "shared with neighbors" in engine.wait_for(ev.WorkloadProbed, "k").reason
 
 
+@pytest.mark.long
 def test_a_copy_is_probed_on_an_empty_server(tmp_path: Path) -> None:
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:

@@ -130,6 +130,7 @@ def test_a_process_that_ends_meanwhile_is_told_of(
     assert (status, err) == (1, f"wharfinger: process {busy.pid} has ended\n")
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_a_busy_program_minds_integer_work_and_causes_it(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -156,6 +157,7 @@ def test_a_busy_program_minds_integer_work_and_causes_it(
     assert "Since before" in out
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_a_sleeper_is_timed_by_whole_runs_and_minds_nothing(capsys: pytest.CaptureFixture[str]):
     # Of a program that computes half would be left; the start of one takes longer beside a source.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import first_and_long
 from tests.support.local import session, start, started
 from tests.support.profiling import COUNTING, LINES, SYNCING, answered, ask, measured
 from wharfinger.core import actions as act
@@ -86,6 +87,7 @@ def test_there_is_no_source_where_the_copy_has_all(profiler: Session, folder: Pa
     assert "all of the server's CPUs" in found.silent["tolerated/integer"]
 
 
+@pytest.mark.long
 def test_storage_is_measured_or_says_why_not(profiler: Session, folder: Path) -> None:
     found = measured(
         profiler, ask(profiler, SYNCING, STORAGE, folder=folder, cpus=(500,), seconds=8)
@@ -207,7 +209,7 @@ WRITING = "import os" + COUNTING.replace(
 )
 
 
-@pytest.mark.parametrize("way", ["http", "command", "file"])
+@pytest.mark.parametrize("way", first_and_long(["file", "http", "command"]))
 def test_what_is_read_from_inside(profiler: Session, folder: Path, way: str) -> None:
     path = str(folder / "progress")
     script, measure = {
@@ -229,6 +231,7 @@ def test_what_is_read_from_inside(profiler: Session, folder: Path, way: str) -> 
     assert not list(folder.iterdir())
 
 
+@pytest.mark.long
 def test_a_neighbour_that_falls_has_the_source_withdrawn(profiler: Session, folder: Path) -> None:
     level = folder / "level"
     level.write_text("100\n")
@@ -265,6 +268,7 @@ def _fields(workload: Workload) -> dict[str, object]:
     return {name: getattr(workload, name) for name in Workload.__dataclass_fields__}
 
 
+@pytest.mark.long
 def test_allocations_are_kept_without_cgroups(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -173,6 +173,7 @@ def test_a_service_is_loaded_when_it_is_ready_and_stopped_when_it_answers_no_mor
         assert opened.engine.read_log("svc", source="load").data.startswith(b"ops 120\n")
 
 
+@pytest.mark.long
 def test_one_that_hung_while_there_was_no_manager_is_stopped_by_the_next(
     tmp_path: Path, port: int
 ) -> None:
@@ -211,6 +212,7 @@ def test_a_manager_killed_before_it_could_stop_what_is_not_alive(
         assert finished(opened, "svc").reason == "not-alive"
 
 
+@pytest.mark.long
 def test_what_is_suspended_is_not_taken_for_dead(tmp_path: Path, port: int) -> None:
     answers = Probe(http=f"http://127.0.0.1:{port}/", every_seconds=0.1, timeout_seconds=1.0)
     (tmp_path / "go").touch()
@@ -259,6 +261,7 @@ def test_a_line_is_searched_from_the_start_and_stays_found(tmp_path: Path) -> No
                     output.unlink()
 
 
+@pytest.mark.long
 def test_an_unready_service_is_told_and_not_measured(tmp_path: Path) -> None:
     flag = tmp_path / "flag"
     probe = probe_of(flag, failures=2)
@@ -280,6 +283,7 @@ def test_an_unready_service_is_told_and_not_measured(tmp_path: Path) -> None:
         assert silent == "not ready: test ended with status 1"
 
 
+@pytest.mark.long
 def test_a_meter_that_is_killed_is_replaced_and_says_nothing_twice(
     tmp_path: Path, port: int
 ) -> None:
@@ -298,6 +302,7 @@ def test_a_meter_that_is_killed_is_replaced_and_says_nothing_twice(
         assert not readiness(opened)
 
 
+@pytest.mark.long
 def test_a_load_generator_waits_for_the_url_that_is_measured(tmp_path: Path, port: int) -> None:
     """Without a probe of its own nothing is told of readiness."""
     workload = service(tmp_path, port, Run(()))
@@ -322,6 +327,7 @@ time.sleep(300)
 """
 
 
+@pytest.mark.long
 def test_a_silent_load_generator_is_started_again(tmp_path: Path) -> None:
     command = (sys.executable, "-c", SILENT_ONCE, str(tmp_path / "mark"))
     load = Measure(load_command=command, load_regex=OPS)
@@ -379,6 +385,7 @@ while True:
 """Fails at the first answer that is an error."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["http", "line"])
 def test_a_copy_is_loaded_when_it_is_ready(tmp_path: Path, port: int, way: str) -> None:
     script = WARMING
@@ -424,6 +431,7 @@ def test_ends_tell_the_last_line_and_the_peak_of_memory(tmp_path: Path) -> None:
         assert end.memory_peak_bytes is not None or not limited
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run programs as others")
 @pytest.mark.parametrize("where", ["live", "copy"])
 def test_commands_that_probe_and_measure_run_as_the_workloads_user(

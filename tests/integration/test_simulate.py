@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import first_and_long
 from wharfinger.simulator.pieces import PIECES
 
 TIMES = {
@@ -42,7 +43,7 @@ def simulated(*arguments: str, **how: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("policy", ["sparrow", "oracle"])
+@pytest.mark.parametrize("policy", first_and_long(["sparrow", "oracle"]))
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, policy: str) -> None:
     """Whatever the hash seed, and whatever was imported before in which order."""
     odd = (
@@ -63,6 +64,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, policy: str) -> None
     assert other["makespan_seconds"] != summaries[0]["makespan_seconds"]
 
 
+@pytest.mark.long
 def test_a_recorded_run_is_decided_again_as_it_was(tmp_path: Path) -> None:
     log = tmp_path / "run.jsonl"
     simulated(*SMALL, "--policy", "least-loaded", "--record", str(log))
@@ -80,6 +82,7 @@ def test_a_recorded_run_is_decided_again_as_it_was(tmp_path: Path) -> None:
     assert not found["same"]
 
 
+@pytest.mark.long
 def test_two_policies_are_compared_on_the_same_draws() -> None:
     done = wharfinger(
         "simulate", *SMALL, "--compare", "least-loaded,random", "--repeats", "2", "-o", "json"
@@ -92,11 +95,13 @@ def test_two_policies_are_compared_on_the_same_draws() -> None:
     assert second["difference"]["workloads"]["mean"] == 0
 
 
+@pytest.mark.long
 def test_a_policy_with_settings_is_compared_with_itself() -> None:
     found = simulated(*SMALL, "--compare", "random,random[seed=5]", "--repeats", "1")
     assert [policy["name"] for policy in found] == ["random", "random[seed=5]"]
 
 
+@pytest.mark.long
 def test_parts_of_a_policy_are_exchanged_and_recorded(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     parts = (
@@ -129,6 +134,7 @@ def test_it_says_why_a_workload_was_where_it_was() -> None:
     assert stages == ["admission", "placement"]
 
 
+@pytest.mark.long
 def test_it_says_how_a_workload_was_adjusted_as_the_api_does() -> None:
     busy = str(Path(__file__).parents[1] / "golden" / "scenarios" / "busy.yaml")
     call = (busy, "--seed", "2", "--policy", "feedback", "--explain", "shop-01")
@@ -142,6 +148,7 @@ def test_it_says_how_a_workload_was_adjusted_as_the_api_does() -> None:
     assert "raised from" in wharfinger("simulate", *call, "-o", "wide").stdout
 
 
+@pytest.mark.long
 def test_pictures_are_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     directory = tmp_path / "plots"
@@ -191,6 +198,7 @@ def test_a_wrong_call_is_one_line(arguments: tuple[str, ...], said: str) -> None
     assert said in done.stderr
 
 
+@pytest.mark.long
 def test_a_record_that_can_not_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
     for place in (str(tmp_path), str(tmp_path / "no" / "file"), "/dev/null"):
         done = wharfinger("simulate", *SMALL, "--policy", "random", "--record", place)

@@ -152,6 +152,7 @@ def test_a_change_of_its_share_does_not_wake_what_is_suspended(run: Run) -> None
     until(lambda: cpu_seconds(run) > used, "it goes on")
 
 
+@pytest.mark.long
 def test_a_suspension_ends_by_itself_unless_it_is_renewed(run: Run) -> None:
     run.sh(BUSY, suspension_lease_seconds=3.0)
     run.started()

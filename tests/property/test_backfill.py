@@ -106,6 +106,7 @@ def test_no_head_on_several_servers_starts_later_either(seed: int) -> None:
     assert not late
 
 
+@pytest.mark.long
 def test_small_work_waits_less_and_something_is_placed_ahead() -> None:
     waited = dict.fromkeys((0, 32), 0.0)
     for seed in SEEDS:

@@ -229,7 +229,7 @@ def test_whims_are_bounded(drawn: Group) -> None:
 # --- how long it takes --------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_few_iterations_are_enough() -> None:
     taken = []
     for seed in range(2500):

@@ -152,6 +152,7 @@ def test_thousands_come_in_order(different_times: int, cancelled_share: float) -
     assert isfinite(seen[0][-1][0])
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(0, 300), min_size=200, max_size=400), st.integers(0, 2**32))
 def test_a_changing_population_stays_in_order(delays: list[int], seed: int) -> None:
     """Each event schedules the next, and some are put off, as ends of workloads are."""

@@ -20,9 +20,13 @@ def slow(values: Iterable[object]) -> list[object]:
 
 
 def first_and_long(values: Iterable[object]) -> list[object]:
-    """Values of a parametrised test of which all but the first are for scripts/test --long."""
+    """Values of a parametrised test of which all but the first are for scripts/test --long.
+
+    A tuple is one of several values.
+    """
     first, *others = values
-    return [first, *(pytest.param(value, marks=pytest.mark.long) for value in others)]
+    several = (value if isinstance(value, tuple) else (value,) for value in others)
+    return [first, *(pytest.param(*each, marks=pytest.mark.long) for each in several)]
 
 
 def wait_until(predicate: Callable[[], T], timeout_seconds: float = 60.0, what: str = "") -> T:

@@ -20,6 +20,7 @@ COMMANDED = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 COMMANDED.remove(ROOT / "docs/cli.md")
 
 
+@pytest.mark.slow
 def test_pictures_and_tables_are_those_of_the_code() -> None:
     check = [sys.executable, str(ROOT / "docs" / "generate.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True, check=False)

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 import wharfinger
 
 ROOT = Path(wharfinger.__file__).parent
@@ -23,6 +25,7 @@ def imported(node: ast.AST) -> Iterator[str]:
         yield from imported(child)
 
 
+@pytest.mark.long
 def test_no_module_imports_itself_by_way_of_others() -> None:
     files = {
         ".".join(("wharfinger", *path.relative_to(ROOT).with_suffix("").parts)): path

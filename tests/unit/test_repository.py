@@ -11,6 +11,8 @@ from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 
+import pytest
+
 import wharfinger
 
 ROOT = Path(__file__).parents[2]
@@ -116,6 +118,7 @@ def public(body: list[ast.stmt]) -> list[str]:
     return [name for name in names if not name.startswith("_")]
 
 
+@pytest.mark.slow
 def test_modules_and_classes_offer_few_names():
     crowded = {}
     for path in SOURCES:
@@ -129,6 +132,7 @@ def test_modules_and_classes_offer_few_names():
     assert not crowded
 
 
+@pytest.mark.slow
 def test_a_class_name_stands_for_one_thing():
     places: dict[str, list[str]] = {}
     for path in SOURCES:
@@ -157,6 +161,7 @@ def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return lines
 
 
+@pytest.mark.slow
 def test_functions_are_short():
     lengths = function_lengths()
     assert statistics.median(lengths.values()) < 10

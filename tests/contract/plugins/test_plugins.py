@@ -19,6 +19,7 @@ from tests.contract.plugins.on_demand import (
 )
 from tests.contract.plugins.preempting import Preempting
 from tests.contract.plugins.spread_out import SpreadOut, SpreadOutSettings
+from tests.support import first_and_long
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
@@ -89,6 +90,7 @@ def test_placements_conform(name: str) -> None:
     check_policy(make_policy(name).placement)
 
 
+@pytest.mark.long
 def test_the_other_parts_conform() -> None:
     check_admission(FastLane())
     check_contention(ByCount)
@@ -96,7 +98,8 @@ def test_the_other_parts_conform() -> None:
     check_provisioning(OnDemand())
 
 
-@pytest.mark.parametrize("name", ["by-target", "by-load", "by-profile"])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", first_and_long(["by-target", "by-load", "by-profile"]))
 def test_the_adaptations_that_there_are_conform(name: str) -> None:
     check_adaptation(make_policy("least-loaded", adaptation=name).adaptation)
 

@@ -7,6 +7,15 @@ from tests.support.live import LiveManager
 from tests.support.slurm import slurm_cluster
 from wharfinger.demo.slurm.cluster import SlurmCluster
 
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A cluster takes a minute to begin and to end: these tests are for the long tier."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker("long")
+
 
 @pytest.fixture(scope="module")
 def cluster(request: pytest.FixtureRequest) -> Iterator[SlurmCluster]:

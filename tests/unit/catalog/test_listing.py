@@ -79,6 +79,7 @@ def test_each_program_is_recognised_as_its_own_group(tmp_path: Path):
 LARGE = {"document", "words.txt.gz"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*sorted(MAKERS.keys() - LARGE), *slow(sorted(LARGE))])
 def test_the_same_seed_makes_the_same_input(tmp_path: Path, name: str):
     random.seed(0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import first_and_long
 from tests.support.matrices import pairs, performance, to_csv
 from wharfinger.cli.main import main
 from wharfinger.estimators import DEFAULT_ESTIMATOR, ESTIMATORS
@@ -41,7 +42,7 @@ def call(capsys: pytest.CaptureFixture[str], *argv: str) -> tuple[int, str, str]
     return status, captured.out, captured.err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_evaluate_compares_all(capsys: pytest.CaptureFixture[str], train: str):
     status, out, err = call(capsys, "evaluate", train, "--repeats", "1", "-o", "json")
     assert (status, err) == (0, "")
@@ -53,9 +54,7 @@ def test_evaluate_compares_all(capsys: pytest.CaptureFixture[str], train: str):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "strategy", ["random", "variance", pytest.param("improvement", marks=pytest.mark.long)]
-)
+@pytest.mark.parametrize("strategy", first_and_long(["random", "variance", "improvement"]))
 def test_the_same_seed_gives_the_same(
     capsys: pytest.CaptureFixture[str], train: str, strategy: str
 ):
@@ -118,6 +117,7 @@ def test_a_scale_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]
     assert "auto, arbitrary, common, normalised" in err.replace("'", "")
 
 
+@pytest.mark.slow
 def test_predict_fills_in_rows(capsys: pytest.CaptureFixture[str], train: str, test: str):
     status, out, err = call(
         capsys,
@@ -255,7 +255,7 @@ def test_wrong_seconds_are_one_line(
     assert words in err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_in_pairs_a_new_rows_column_is_not_believed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):

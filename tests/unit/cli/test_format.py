@@ -26,6 +26,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(json_values)
 def test_yaml_means_what_the_value_is(value: Any):
     assert yaml.safe_load(to_yaml(value)) == value

@@ -146,6 +146,7 @@ def test_a_wrong_address_is_one_line_that_names_the_mend(
 # --- speaking to it ---
 
 
+@pytest.mark.slow
 def test_client_commands_work_over_tcp(
     capsys: Capture, served: Served, token_file: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -26,6 +26,7 @@ def events_of_one_workload(state: Path, *options: str) -> list[str]:
     return errors.splitlines()
 
 
+@pytest.mark.slow
 def test_each_decision_is_a_line(tmp_path: Path):
     lines = events_of_one_workload(tmp_path / "state", "--log", "text", "--log-level", "info")
     lines = [line for line in lines if "given out" not in line]  # By another test.
@@ -36,6 +37,7 @@ def test_each_decision_is_a_line(tmp_path: Path):
     assert all(line[4] == "-" and line[19] == "Z" for line in lines)
 
 
+@pytest.mark.long
 def test_each_line_of_json_is_an_object(tmp_path: Path):
     lines = events_of_one_workload(tmp_path / "state", "--log", "json", "--log-level", "debug")
     told = [one for one in map(json.loads, lines) if one["kind"]]
@@ -45,6 +47,7 @@ def test_each_line_of_json_is_an_object(tmp_path: Path):
     assert ("small", "WorkloadSubmitted") in {(one["name"], one["kind"]) for one in told}
 
 
+@pytest.mark.long
 def test_less_is_logged_where_less_is_wanted(tmp_path: Path):
     assert events_of_one_workload(tmp_path / "a", "--log", "text", "--log-level", "error") == []
     assert events_of_one_workload(tmp_path / "b", "--log", "none") == []

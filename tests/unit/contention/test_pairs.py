@@ -200,6 +200,7 @@ def test_a_few_programs_are_enough_to_begin_with(count):
     assert np.isfinite(new.beside(new).std)
 
 
+@pytest.mark.slow
 @given(
     arrays(
         np.float64,

@@ -141,6 +141,7 @@ def test_neighbours_are_not_suspended_for_one_that_is_only_told() -> None:
     assert cluster.record("w").reason == "recommended"
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(
     st.lists(

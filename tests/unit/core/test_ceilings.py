@@ -125,6 +125,7 @@ def test_it_is_phased_in_by_doubling_and_then_by_steps_of_which_each_takes_longe
     assert steps == [20, 20, 20, 20, 60, 60], "for twice as long after the second time"
 
 
+@pytest.mark.long
 def test_what_was_too_much_is_not_tried_again_soon() -> None:
     """A load that leaves room for one CPU of best-effort work: how often is it too much?"""
     cluster = _cluster()

@@ -52,7 +52,7 @@ def test_known_rows_are_limited_by_whole_programs(rows):
         assert len(found) <= max(rows, *sizes.values())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_as_many_entries_are_revealed_as_asked_for():
     split = next(splits(performance(1, missing=0.3), EvaluationPlan()))
     for strategy in Strategy:

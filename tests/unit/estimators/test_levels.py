@@ -65,7 +65,7 @@ def test_where_levels_tell_nothing_auto_leaves_them_out(name: str) -> None:
     assert found[RowScale.AUTO] <= 1.02 * min(found.values())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("make", [told, untold])
 def test_the_default_is_within_2_percent_of_the_better(make) -> None:
     totals = dict.fromkeys(RowScale, 0.0)
@@ -75,7 +75,7 @@ def test_the_default_is_within_2_percent_of_the_better(make) -> None:
     assert totals[RowScale.AUTO] <= 1.02 * min(totals.values())
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("columns", [4, 6])
 @pytest.mark.parametrize("make", [told, untold])
 def test_on_small_tables_the_default_is_no_worse_than_what_it_is_made_of(make, columns) -> None:

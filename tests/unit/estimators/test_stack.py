@@ -111,6 +111,7 @@ def stack(scale: RowScale) -> StackLearned:
     return StackEstimator().learn(values, np.arange(len(values)), scale, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("scale", "known"), list(product(RowScale, (1, 2, 5, 8))))
 def test_the_kernel_says_what_numpy_says(scale: RowScale, known: int) -> None:
     learned = stack(scale)

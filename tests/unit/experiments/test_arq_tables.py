@@ -45,6 +45,7 @@ def outcome(**performances: float) -> Outcome:
 # --- tables ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES, ids=lambda each: each.name)
 def test_a_small_run_has_every_measure_and_picture(table, tmp_path: Path):
     pytest.importorskip("matplotlib")
@@ -134,6 +135,7 @@ def test_a_server_is_free_when_one_of_its_pools_is():
     assert numbers["busy/class/n"] == 1
 
 
+@pytest.mark.long
 def test_a_small_run_has_entries_ends_and_pictures():
     pytest.importorskip("matplotlib")
     seen = arq_figure2.watch(REGIMES["moderate"], 1, workloads=60)

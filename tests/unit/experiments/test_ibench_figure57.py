@@ -93,6 +93,7 @@ def test_an_offer_changes_what_it_says():
     assert (changed.cores, changed.llc_bytes) == (8, 8 * 1024**2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("regime", ["moderate", "contended"])
 def test_neighbors_disturb_less_on_the_changed_server(regime: str):
     numbers = found(regime).numbers

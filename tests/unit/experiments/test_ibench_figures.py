@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from wharfinger.experiments.base import Arguments, Context
 from wharfinger.experiments.comparison import KeptRun, summarise
 from wharfinger.experiments.ibench_figures import (
@@ -46,6 +48,7 @@ def test_what_is_published_stands_beside_the_oracle_and_the_policy() -> None:
         assert {e.measure for e in figure.published} <= {m.key for m in figure.measures}
 
 
+@pytest.mark.long
 def test_a_small_run_has_every_number(tmp_path: Path) -> None:
     arguments = Arguments(repeats=1, servers=6, workloads=6, regime="moderate")
     policies = (*IBENCH_FIGURE55.policies[:3], LEAST_LOADED)

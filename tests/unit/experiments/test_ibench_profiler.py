@@ -1,6 +1,7 @@
 """The profiler against the ground truth, over two programs."""
 
 import numpy as np
+import pytest
 
 from wharfinger.experiments import ibench_profiler
 from wharfinger.experiments.ibench_profiler import ProfiledWorld, SimulatedSession
@@ -9,6 +10,7 @@ from wharfinger.simulator.truth.physics.pools import Pool
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 
+@pytest.mark.slow
 def test_intervals_hold_most_of_what_is_true():
     few = {Pool.SINGLE_THREADED: 1, Pool.IO_BOUND: 1}
     found = ibench_profiler.look(REGIMES["moderate"], 0, few)

@@ -262,7 +262,7 @@ def test_what_a_matrix_is_like():
     assert physics_matrices.spread(added) == pytest.approx(0, abs=1e-9)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_measured_matrices_stand_beside_drawn_ones(
     tmp_path: Path, write_pairs: Callable[..., None]
 ):

@@ -35,6 +35,7 @@ def test_published_is_by_scheduler():
     }
 
 
+@pytest.mark.long
 def test_a_small_run_has_every_measure(tmp_path: Path):
     arguments = Arguments(repeats=1, servers=10, workloads=6, regime="moderate")
     result = PARAGON_FIGURE8.run(Context(run_in_turn, arguments, Workspace(tmp_path), processes=1))

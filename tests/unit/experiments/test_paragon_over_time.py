@@ -45,6 +45,7 @@ def small(experiment: RunExperiment, tmp_path: Path) -> ExperimentResult:
     return experiment.run(Context(run_in_turn, arguments, Workspace(tmp_path), processes=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", OF_RUNS, ids=lambda each: each.name)
 def test_a_small_run_has_every_measure_and_picture(experiment: RunExperiment, tmp_path: Path):
     one = (PHASES,) if PHASES in experiment.scenarios else experiment.scenarios[:1]
@@ -103,6 +104,7 @@ def test_a_ratio_is_to_the_same_seed_of_another_policy():
     assert [each.summary["share"] for each in found["random"].runs] == pytest.approx(expected)
 
 
+@pytest.mark.long
 def test_overheads_of_a_small_run_have_every_published_row():
     of_all = paragon_figure12.watch(REGIMES["moderate"], 1, workloads=5)
     assert of_all

@@ -59,6 +59,7 @@ def test_columns_are_what_is_varied(rates: Rates):
     assert np.isnan(joint.values[joint.rows.index(single), several]).all()
 
 
+@pytest.mark.long
 def test_rows_alike_are_told_from_two_entries():
     shape = np.array([1.0, 2.0, 4.0, 8.0])
     rows = {f"job-{n}": list((n + 1) * shape) for n in range(12)}
@@ -121,7 +122,7 @@ def test_progress_counts_the_classifications_of_each_population():
     assert {measured[f"hadoop/{axis}/1"] for axis in AXES} == {1.5}, "of both populations"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_more_entries_and_the_exhaustive_classification_cost_more(
     monkeypatch: pytest.MonkeyPatch,
 ):

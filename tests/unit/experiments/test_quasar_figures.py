@@ -34,6 +34,7 @@ from wharfinger.simulator.run import RunSpec, prepare, run_in_turn
 OF_RUNS = (QUASAR_FIGURE6, QUASAR_FIGURE7, QUASAR_FIGURE8, QUASAR_FIGURE11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", first_and_long(OF_RUNS), ids=lambda each: each.name)
 def test_a_small_run_has_every_row_and_picture(experiment: RunExperiment, tmp_path: Path):
     shown = {ORACLE, "autoscale", RESERVED_LEAST_LOADED, FRAMEWORKS}
@@ -53,6 +54,7 @@ def test_a_small_run_has_every_row_and_picture(experiment: RunExperiment, tmp_pa
         assert shows_data(draw())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [RESERVED_LEAST_LOADED, RESERVED_PARAGON, "reservation"])
 def test_baselines_are_given_what_users_state(policy: str):
     simulation = prepare(RunSpec(EC2, policy, seed=1, servers=8, workloads=6, regime="moderate"))

@@ -97,7 +97,7 @@ def test_a_wait_is_profiling_a_start_and_waiting_and_the_rest_is_moves():
     assert shares_of(replace(one, performance=0.0), _timed({})) is None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_overheads_of_a_small_run_have_every_part():
     findings = look(REGIMES["moderate"], 1, workloads=8, scale=1.0)
     assert all(findings.numbers[part] > 0 for part in OVERHEAD)
@@ -106,6 +106,7 @@ def test_overheads_of_a_small_run_have_every_part():
     assert shows_data(stacked(findings.drawn["overheads"], "Overheads", "share"))
 
 
+@pytest.mark.long
 def test_phases_are_looked_for_as_published():
     assert "phases.share=0.2,phases.period_seconds=600" in QUASAR_MODES["pre-emptive"]
     numbers = QUASAR_PHASES.measure(REGIMES["moderate"], 1, workloads=4, scale=1.0).numbers

@@ -14,6 +14,7 @@ from wharfinger.files.recommenders import from_bytes, load, save, to_bytes
 SLOW = {"svd-pq", "stack"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*sorted(ESTIMATORS.keys() - SLOW), *slow(sorted(SLOW))])
 def test_what_is_loaded_predicts_as_what_was_saved(tmp_path: Path, name: str):
     model = fit(name, performance(1, missing=0.2), scale=RowScale.COMMON, seed=4)

@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import wharfinger
@@ -55,17 +56,24 @@ FIELDS = fields_in(MANIFEST, MANIFEST.make)
 
 
 @cache
-def _sources() -> dict[str, str]:
-    """Text of each file by name, those apart that only make, check and write workloads."""
+def _read() -> dict[str, set[str]]:
+    """Names that each file reads as attributes or in patterns, by the file's name.
+
+    Those files apart that only make, check and write workloads.
+    """
     beside = ("manifest", "model/workload.py", "testing", "simulator/scenario", "experiments")
     paths = {path.relative_to(PACKAGE).as_posix(): path for path in PACKAGE.rglob("*.py")}
-    return {name: path.read_text() for name, path in paths.items() if not name.startswith(beside)}
+    read = re.compile(r"\.(?=(\w+))|(?=\"(\w+)\")|\b(?=(\w+)=\w+\))")
+    return {
+        name: set(filter(None, chain.from_iterable(read.findall(path.read_text()))))
+        for name, path in paths.items()
+        if not name.startswith(beside)
+    }
 
 
 def _readers(attribute: str) -> set[str]:
     """Files that read an attribute, by its name or in a pattern."""
-    read = re.compile(rf"\.{attribute}\b|\"{attribute}\"|\b{attribute}=\w+\)")
-    return {name for name, text in _sources().items() if read.search(text)}
+    return {name for name, read in _read().items() if attribute in read}
 
 
 def test_every_field_is_read_by_something_beside_the_manifest() -> None:

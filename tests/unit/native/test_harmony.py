@@ -163,6 +163,7 @@ def change_one(servers: Servers, random) -> None:
             servers.append(random)
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False), st.integers(0, 60), st.integers(1, 15))
 def test_agrees_with_the_scan_whatever_has_changed(random, begun, changes):
     servers = Servers()

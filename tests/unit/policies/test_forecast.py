@@ -86,6 +86,7 @@ def test_a_random_walk_tells_no_change(seed: int) -> None:
     assert not any(one.rises for one in told(walk(seed), 2 * HOUR, noise=0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("load", "period", "every"),
     [(sine, 1800.0, 5.0), (square, 600.0, 5.0), (daily, DAY, 120.0)],
@@ -147,6 +148,7 @@ def test_a_steady_rise_is_a_trend() -> None:
     assert not any(one.rises for one in first), "no more than was ever measured"
 
 
+@pytest.mark.slow
 def test_after_a_gap_or_a_stop_nothing_is_made_up() -> None:
     def with_gap(at: float) -> float | None:
         return None if 5_000 < at < 6_200 else sine(at)

@@ -95,6 +95,7 @@ def test_bubbles_and_singles_come_first_and_then_what_tells_most(tmp_path: Path)
     assert first == "web,bubble:4Ki,,,0.99600,0.00200,1.50,1.25"
 
 
+@pytest.mark.slow
 def test_one_that_was_ended_goes_on_and_measures_nothing_twice(tmp_path: Path):
     out, whole = tmp_path / "m.csv", tmp_path / "whole.csv"
     for most in (2, 1, None):

@@ -30,6 +30,7 @@ def refused(capsys: pytest.CaptureFixture[str], state: Path) -> str:
     return errors
 
 
+@pytest.mark.long
 def test_events_of_an_unknown_kind(state: Path, capsys: pytest.CaptureFixture[str]):
     with SqliteStore.open(state) as store:
         end = store.append(
@@ -47,6 +48,7 @@ def test_events_of_an_unknown_kind(state: Path, capsys: pytest.CaptureFixture[st
         assert (store.last_sequence, store.damage) == (end, None)
 
 
+@pytest.mark.long
 def test_a_snapshot_of_a_newer_schema(state: Path, capsys: pytest.CaptureFixture[str]):
     with SqliteStore.open(state) as store:
         end = store.append([NewEntry(1_700_000_000.0, "ManagerStarted", STARTED)])

@@ -50,6 +50,7 @@ def with_token(token: str) -> dict[str, str]:
 # --- the Unix socket ---
 
 
+@pytest.mark.slow
 def test_the_socket_is_for_its_owner_alone(served: Served):
     mode = (served.state / "socket").stat().st_mode
     assert stat.S_ISSOCK(mode)
@@ -117,6 +118,7 @@ def test_a_path_longer_than_the_kernel_takes_works_on_both_sides(tmp_path: Path)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+@pytest.mark.slow
 def test_a_manager_on_a_long_path_serves(tmp_path: Path):
     state = tmp_path / ("d" * 100) / ("e" * 100)
     served = Served(state)
@@ -279,6 +281,7 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path):
 # --- its life ---
 
 
+@pytest.mark.long
 def test_a_silent_tcp_client_does_not_keep_the_manager_from_ending(tmp_path: Path):
     served = Served(tmp_path, "--listen", "127.0.0.1:0", environment=with_token(TOKEN))
     with socket.create_connection(("127.0.0.1", served.port)), connect(tmp_path / "socket", 60.0):
@@ -286,6 +289,7 @@ def test_a_silent_tcp_client_does_not_keep_the_manager_from_ending(tmp_path: Pat
     assert not (tmp_path / "socket").exists()
 
 
+@pytest.mark.long
 def test_a_manager_stops_on_request(tmp_path: Path):
     served = Served(tmp_path)
     Client(tmp_path).call("POST", "workloads", body=json.dumps(manifest("w")).encode())
@@ -297,6 +301,7 @@ def test_a_manager_stops_on_request(tmp_path: Path):
     assert not (tmp_path / "socket").exists()
 
 
+@pytest.mark.long
 def test_a_manager_stops_its_workloads_first_if_asked(tmp_path: Path):
     served = Served(tmp_path)
     for name in ("v", "w"):
@@ -313,6 +318,7 @@ def test_a_manager_stops_its_workloads_first_if_asked(tmp_path: Path):
         again.stop()
 
 
+@pytest.mark.long
 def test_a_long_poll_ends_with_the_manager(tmp_path: Path):
     served = Served(tmp_path)
     after = Client(tmp_path).get("status")["last_sequence"]

@@ -1,11 +1,14 @@
 """Best-effort work uses no more than its ceiling, and the manager meets it in a whole run."""
 
+import pytest
+
 from wharfinger.core import events as ev
 from wharfinger.model.allocation import ceiling_of
 from wharfinger.model.performance import Quantity
 from wharfinger.simulator.run import RunSpec, prepare_in_turn
 
 
+@pytest.mark.slow
 def test_it_is_measured_below_its_ceiling() -> None:
     policy = "quasar[adaptation.phases_in=true]"
     simulation = prepare_in_turn(RunSpec("ibench-memcached", policy, seed=1, scale=0.05))

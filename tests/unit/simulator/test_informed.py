@@ -46,6 +46,7 @@ def test_pieces_stand_before_a_name():
     assert str(caught.value).endswith(f"; there are {', '.join(PIECES)}")
 
 
+@pytest.mark.slow
 def test_platforms_are_true_and_nothing_is_profiled():
     simulation, events = watched(ALL)
     assert not [each for each in events if isinstance(each, ev.ProfilingPlanned)]
@@ -114,6 +115,7 @@ def test_contention_is_what_neighbors_take():
     assert table.assess(Request(jobs[2].workload), view, 0.8).suffered.mean[0] == expected
 
 
+@pytest.mark.long
 def test_contention_stands_before_a_name():
     simulation, events = watched("true-contention+paragon", workloads=20)
     assert isinstance(simulation.manager.policy.contention, TrueContention)
@@ -164,6 +166,7 @@ def test_sizes_and_several_servers_are_true_on_the_platform_that_was_classified(
         assert scaled == pytest.approx([1.0, *(rate / one for rate in more)])
 
 
+@pytest.mark.long
 def test_true_sizes_of_an_unknown_platform_are_told_of_one():
     _, told = told_of("true-sizes+no-profiling+quasar", 4)
     assert told

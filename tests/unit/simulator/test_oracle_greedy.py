@@ -131,6 +131,7 @@ def _missed(simulation: Simulation, jobs: list[Job]) -> int:
     return sum(rate < 0.95 * alone for rate, alone in zip(rates, best, strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, *slow(range(1, 4))])
 def test_it_keeps_more_than_least_loaded(seed: int) -> None:
     for every_seconds in (10.0, 25.0, 60.0):
@@ -186,6 +187,7 @@ def test_every_decision_says_why() -> None:
             assert placed(record).predicted is not None
 
 
+@pytest.mark.slow
 def test_the_same_run_twice_is_the_same() -> None:
     assert run(mixed(2)).fates == run(mixed(2)).fates
 

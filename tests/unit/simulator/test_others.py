@@ -118,6 +118,7 @@ def test_workloads_wait_for_foreign_jobs_and_none_is_too_large(tmp_path: Path) -
     assert second.summary["waiting_loss_mean"] > first.summary["waiting_loss_mean"]
 
 
+@pytest.mark.slow
 def test_evicted_workloads_begin_anew_and_warned_ones_go_on(tmp_path: Path) -> None:
     def starts(more: str) -> tuple[int, float]:
         simulation, outcome = _run(tmp_path, more)

@@ -192,7 +192,7 @@ def test_a_pool_does_not_hang_on_who_draws_before_it():
     assert draw_pool(Pool.MIXES, MODERATE, streams) == draw_pool(Pool.MIXES, MODERATE, Streams(3))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_quasar_learns_from_the_training_set_and_places_by_scores():
     simulation = prepare(RunSpec("quasar-ec2-light", "quasar", servers=28, workloads=60))
     outcome = simulation.run()

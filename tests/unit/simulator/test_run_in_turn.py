@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.support import first_and_long
 from wharfinger.simulator.policies import estimates_for
 from wharfinger.simulator.run import RunSpec, prepare, run, run_in_turn
 from wharfinger.simulator.training import training_set
@@ -19,7 +20,8 @@ def told(spec: RunSpec, how=run) -> tuple[dict, list]:
     return numbers, list(outcome.fates)
 
 
-@pytest.mark.parametrize("second", ["paragon", "oracle", "least-loaded"])
+@pytest.mark.slow
+@pytest.mark.parametrize("second", first_and_long(["least-loaded", "paragon", "oracle"]))
 def test_a_later_run_is_what_it_is_alone(second: str):
     first = RunSpec("paragon-local-low", "paragon[rule=published]", seed=3, workloads=20)
     run_in_turn(first)
@@ -27,6 +29,7 @@ def test_a_later_run_is_what_it_is_alone(second: str):
     assert told(spec, run_in_turn) == told(spec)
 
 
+@pytest.mark.long
 def test_another_seed_is_drawn_anew():
     spec = RunSpec("paragon-local-low", "least-loaded", seed=1, workloads=20)
     run_in_turn(spec)

@@ -19,7 +19,7 @@ def test_each_server_has_its_service_at_any_size():
     assert all(one.arrives_at <= other.arrives_at for one, other in pairwise(setup.jobs))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_services_are_kept_by_the_model_and_not_by_chance():
     of = {
         policy: run(RunSpec("pythia-cluster", policy, seed=1, scale=0.1)).summary

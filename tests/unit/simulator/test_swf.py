@@ -138,6 +138,7 @@ def test_a_broken_packed_trace_is_told_in_one_line(tmp_path: Path, cut: Callable
         read_swf(SwfTrace(str(packed)))
 
 
+@pytest.mark.long
 def test_what_is_outside_of_the_window_is_not_kept(tmp_path: Path):
     lines = (job(number, number, 10) for number in range(50_000))
     trace = write(tmp_path, HEADER + "".join(lines))

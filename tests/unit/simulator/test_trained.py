@@ -58,6 +58,7 @@ def test_rows_of_programs_that_ended_are_learnt_from_after_a_while() -> None:
     assert trained._learnt == before, "the training set is known"
 
 
+@pytest.mark.long
 def test_a_run_that_learns_is_decided_again_from_its_log_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +73,7 @@ def test_a_run_that_learns_is_decided_again_from_its_log_alone(
     assert replayed.workloads == len(simulation.setup.jobs)
 
 
+@pytest.mark.long
 def test_a_simulated_manager_learns_what_neighbors_take() -> None:
     simulation = prepare(replace(SPEC, workloads=80))
     trained = simulation._estimates.look.__self__
@@ -84,6 +86,7 @@ def test_a_simulated_manager_learns_what_neighbors_take() -> None:
     assert all(each >= 0 for each in model.coefficients.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["quasar", "least-loaded"])
 def test_what_is_sized_or_not_estimated_learns_nothing_of_neighbors(policy: str) -> None:
     assert prepare(replace(SPEC, policy=policy))._estimates.look is None

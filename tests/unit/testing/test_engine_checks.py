@@ -97,6 +97,7 @@ def harness(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "make_engine", "told"),
     [

@@ -338,6 +338,7 @@ def test_a_directory_that_cannot_be_read_now_holds_back_no_other(
     trial.expect_status("other", 3)
 
 
+@pytest.mark.long
 def test_usage_that_is_not_told_is_asked_for_less_often(
     slurm: FakeSlurm, tmp_path: Path, shared: Path
 ) -> None:

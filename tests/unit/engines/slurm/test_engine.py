@@ -142,6 +142,7 @@ def test_a_job_that_waits_too_long_is_taken_back(slurm: FakeSlurm, tmp_path: Pat
         trial.expect_one_end("k")
 
 
+@pytest.mark.long
 def test_while_slurm_is_away_nothing_is_said_and_then_everything(
     trial: EngineTrial, slurm: FakeSlurm, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ):

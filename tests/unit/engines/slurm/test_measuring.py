@@ -193,6 +193,7 @@ def test_what_is_suspended_is_not_taken_for_dead(trial: EngineTrial, tmp_path: P
     assert end.reason == "not-alive"
 
 
+@pytest.mark.long
 def test_a_suspension_is_renewed_while_the_engine_is_there(
     trial: EngineTrial, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -218,6 +219,7 @@ def test_a_suspension_is_renewed_while_the_engine_is_there(
     trial.wait_until(lambda: note.stat().st_size > still, "it goes on")
 
 
+@pytest.mark.long
 def test_asking_takes_no_time_of_the_manager(trial: EngineTrial):
     asked = _measured(trial, COUNTING, LINES)
     actions = [

@@ -117,6 +117,7 @@ def test_a_submission_whose_answer_was_lost_is_made_once(trial: EngineTrial, slu
     assert len(_profilers(slurm)) == 1
 
 
+@pytest.mark.long
 def test_what_an_earlier_engine_began_is_ended(
     trial: EngineTrial, slurm: FakeSlurm, tmp_path: Path
 ):
@@ -129,6 +130,7 @@ def test_what_an_earlier_engine_began_is_ended(
     assert left.state in {"CANCELLED", "FAILED"}
 
 
+@pytest.mark.long
 def test_an_engine_that_is_closed_leaves_no_copy_running(
     trial: EngineTrial, slurm: FakeSlurm, tmp_path: Path
 ):

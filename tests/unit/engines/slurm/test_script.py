@@ -4,6 +4,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +26,7 @@ def _workload(name: str = "w", **run: object) -> Workload:
     return Workload(name, WorkloadType.SINGLE_NODE, Run(**{"command": ("true",), **run}))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 @given(words=st.lists(TEXT, max_size=4), value=TEXT)
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_arguments_and_environment_come_through_the_shell_unchanged(
