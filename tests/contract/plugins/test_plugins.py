@@ -85,6 +85,7 @@ def completed(trial: Trial) -> None:
 # --- conformance ------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["by-free-cpu", "acquiring", "delegating", "preempting"])
 def test_placements_conform(name: str) -> None:
     check_policy(make_policy(name).placement)

@@ -99,6 +99,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path):
     assert load_known(tmp_path).scale_up.rows == ("gzip", "sed", "sort")
 
 
+@pytest.mark.slow
 def test_a_kill_loses_the_row_under_way_only(tmp_path: Path):
     script = f"""
 import os, signal

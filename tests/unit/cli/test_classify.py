@@ -147,6 +147,7 @@ def test_predict_fills_in_rows(capsys: pytest.CaptureFixture[str], train: str, t
     assert not {s["name"] for s in new["suggest"]} & {"config 1", "config 4"}
 
 
+@pytest.mark.slow
 def test_predict_for_people(capsys: pytest.CaptureFixture[str], train: str, test: str):
     status, out, _ = call(capsys, "predict", train, "--rows", test, "--suggest", "1")
     assert status == 0

@@ -47,6 +47,7 @@ def test_rows_are_kept_where_the_command_is_refused(capsys: pytest.CaptureFixtur
     assert row.exists()
 
 
+@pytest.mark.slow
 def test_known_matrices_are_evaluated(capsys: pytest.CaptureFixture[str]):
     argv = ["evaluate", "--known", str(SHIPPED), "--repeats", "1"]
     argv += ["--estimator", "column-means,nearest-neighbours"]

@@ -94,6 +94,7 @@ def on_path(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, **home}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shell", IN_SHELL)
 def test_the_shell_shows_what_is_suggested(shell: str, on_path: dict[str, str]):
     if shutil.which(shell) is None:

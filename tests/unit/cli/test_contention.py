@@ -89,6 +89,7 @@ def test_evaluate_compares_all(capsys: pytest.CaptureFixture[str]):
     assert [each["bias"] for each in again] == [each["bias"] for each in results]
 
 
+@pytest.mark.slow
 def test_evaluate_by_information(capsys: pytest.CaptureFixture[str]):
     argv = ["--model", "box-cox", "--sampling", "information", "--sample", "20%", "--repeats", "1"]
     status, text, err = call(capsys, "evaluate", EXAMPLE, *argv)

@@ -307,6 +307,7 @@ def relayed(listener: socket.socket, context: ssl.SSLContext, port: int) -> None
             threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 
 
+@pytest.mark.slow
 def test_https_trusts_what_this_machine_trusts(
     capsys: Capture, served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -52,6 +52,7 @@ def test_no_load_is_a_load() -> None:
     assert kept([0.0, 0.0, 4.0]).rings[0].means == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_it_is_the_same_after_it_was_written_and_is_small() -> None:
     history = kept([100 / (1 + number % 7) for number in range(30_000)], every=5.0)
     written = msgspec.json.encode(history)

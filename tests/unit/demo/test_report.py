@@ -45,6 +45,7 @@ def test_json_has_what_is_promised(runs):
     assert mets["scan"] is None
 
 
+@pytest.mark.slow
 def test_a_picture_is_made(runs, tmp_path):
     pytest.importorskip("matplotlib")
     path = tmp_path / "demo.png"

@@ -111,6 +111,7 @@ def test_each_step_says_what_its_profile_advises():
     assert said[-1].endswith(("nothing.", "shown."))
 
 
+@pytest.mark.slow
 def test_every_picture_can_be_drawn():
     pytest.importorskip("matplotlib")
     for picture in EXPERIMENTS["ibench-figure57"].pictures:

@@ -87,6 +87,7 @@ def test_a_regime_that_there_is_not_is_refused_before_anything_runs(name: str):
         EXPERIMENTS[name].check(Arguments(repeats=1, regime="wild"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_another_regime_has_other_numbers(name: str):
     moderate, contended = run(name), run(name, regime="contended")
@@ -96,6 +97,7 @@ def test_another_regime_has_other_numbers(name: str):
     assert measured(run(name, regime="moderate")) == measured(moderate)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_every_picture_can_be_drawn(name: str):
     pytest.importorskip("matplotlib")
@@ -245,6 +247,7 @@ def test_rules_by_the_truth_are_bounds():
     assert sum(shares) == pytest.approx(1)
 
 
+@pytest.mark.slow
 def test_a_search_by_exchanges_keeps_the_cores_that_there_are():
     regime, count = MODERATE, 1
     found = ibench_figure59.on_chip(regime, 0, 16, count).numbers

@@ -65,6 +65,7 @@ def texts(figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text) if text.get_text()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["performance", *slow(sorted(DRAWN.keys() - {"performance"}))])
 def test_the_same_data_make_the_same_bytes(name: str, tmp_path: Path):
     first, again = tmp_path / "first", tmp_path / "again"

@@ -25,6 +25,7 @@ def test_quantiles_are_those_of_the_tables(probability: float, degrees: int):
     assert t_quantile(probability, degrees) == pytest.approx(TABLE[probability, degrees], rel=5e-6)
 
 
+@pytest.mark.slow
 def test_with_many_degrees_it_is_the_normal_distributions():
     assert t_quantile(0.95, 100_000) == pytest.approx(1.959964 + 2.4e-5, abs=1e-6)
 

@@ -175,6 +175,7 @@ def test_a_line_that_does_not_come_says_which(tmp_path: Path) -> None:
     assert probed.attempts() == [HealthNews(READY)]
 
 
+@pytest.mark.slow
 def test_a_pattern_that_backtracks_for_ever_says_so(tmp_path: Path) -> None:
     (tmp_path / "output.00000000000000000000").write_text("a" * 60 + "!\n")
     (news,) = Probed(tmp_path, ready=Probe(line="(a+)+$")).attempts()

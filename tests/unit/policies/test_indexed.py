@@ -31,6 +31,7 @@ def indexed(view: View) -> View:
     return replace(view, loads=index, rows=rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(POLICIES))
 def test_places_and_refuses_with_the_same_record(name: str) -> None:
     policy = make_policy(name).placement

@@ -32,6 +32,7 @@ HASHED = ParagonSettings(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["published", "cumulative"])
 @pytest.mark.parametrize("quality", [0.5, 0.9])
 def test_it_keeps_what_the_core_relies_on(rule: str, quality: float) -> None:

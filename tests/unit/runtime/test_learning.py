@@ -75,6 +75,7 @@ def at_two_cpus(classifier: LearningClassifier) -> float:
     return classified.curves[Quantity.RATE].at(2000).mean
 
 
+@pytest.mark.slow
 def test_what_ran_is_learnt_beside_the_manager_and_kept(tmp_path: Path) -> None:
     clock = Clock()
     classifier = learning(tmp_path, clock)
@@ -110,6 +111,7 @@ def test_what_ran_is_learnt_beside_the_manager_and_kept(tmp_path: Path) -> None:
     assert learning(tmp_path, clock).due_in() is not None, "the last one is not learnt from yet"
 
 
+@pytest.mark.slow
 def test_while_a_child_is_at_work_nobody_spins(tmp_path: Path) -> None:
     clock = Clock()
     classifier = learning(tmp_path, clock)

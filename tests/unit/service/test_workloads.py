@@ -221,6 +221,7 @@ def test_a_wrong_patch_changes_nothing(api: Api, patch: object, words: str):
     assert api.get("/v1/workloads/a")["manifest"] == before
 
 
+@pytest.mark.slow
 def test_a_whole_manifest_replaces_the_old(api: Api):
     api.submit(manifest("a", priority=3))
     response = api.call("PUT", "/v1/workloads/a", content=json.dumps(manifest("a", priority=9)))

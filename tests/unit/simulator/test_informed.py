@@ -173,6 +173,7 @@ def test_true_sizes_of_an_unknown_platform_are_told_of_one():
     assert all(made.platform for _, made in told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["oracle", "no-reaction+oracle"])
 def test_nothing_that_runs_is_changed_without_reaction(policy: str):
     simulation = prepare(RunSpec("services", policy, seed=2, servers=5, workloads=12))

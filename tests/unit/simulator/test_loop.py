@@ -291,6 +291,7 @@ def test_counts_of_references_stay_as_they_are():
     assert abs(after[-1] - before[-1]) < 100
 
 
+@pytest.mark.slow
 def test_a_cycle_through_the_loop_is_collected():
     loop, thing = EventLoop(), Thing()
     thing.loop = loop

@@ -50,12 +50,14 @@ def test_who_is_in_time_takes_servers_that_keep_its_target():
     assert seen == {IN_TIME, LATE}
 
 
+@pytest.mark.slow
 def test_all_end():
     _, events = watched(SPEC)
     ended = [each for _, each in events if isinstance(each, ev.WorkloadFinished)]
     assert len(ended) == 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("admission", first_and_long(["oracle", "arq"]))
 def test_the_oracle_places_under_other_admissions(admission: str):
     spec = RunSpec("paragon-local-medium", "oracle", admission, seed=2, workloads=80)

@@ -108,6 +108,7 @@ def _run(tmp_path: Path, more: str = "", policy: str = "backfill"):
     return simulation, simulation.run()
 
 
+@pytest.mark.slow
 def test_workloads_wait_for_foreign_jobs_and_none_is_too_large(tmp_path: Path) -> None:
     alone, first = _run(tmp_path)
     shared, second = _run(tmp_path, "  others: {every: 20s, cpus: [2, 4], duration: 2m}")

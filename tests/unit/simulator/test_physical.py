@@ -29,6 +29,7 @@ SERVES = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PHYSICAL)
 def test_each_scenario_runs(name: str):
     workloads = None if name == "quasar-single" else 40
@@ -115,6 +116,7 @@ def test_a_job_with_phases_alone_on_the_best_platform_loses_nothing_but_its_star
     assert fate.interference_loss == pytest.approx(0.0, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_training_set_has_some_of_each_pool():
     setup = build(load_scenario("quasar-ec2-light"), 0)
     assert 20 <= len(setup.training) <= 36
@@ -211,6 +213,7 @@ def test_the_oracle_fills_quasars_large_cluster_for_hours():
     assert 20_000 < summary["makespan_seconds"] < 40_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "seconds"), [("quasar-ec2", 9_000), ("quasar-ec2-light", 600)])
 def test_the_steady_state_of_quasars_large_cluster_begins_before_the_last_comes(name, seconds):
     begins, ends = steady_window(build(load_scenario(name), 0).jobs)

@@ -38,6 +38,7 @@ def test_a_job_alone_loses_only_its_start_and_its_platform() -> None:
     assert outcome.summary["energy_relative"] == pytest.approx(energy)
 
 
+@pytest.mark.slow
 def test_losses_are_told_apart() -> None:
     jobs = [batch_job("a", work=30), batch_job("b", work=30)]
     small, large = run(*jobs).fates, run(batch_job("a", work=30), count=2).fates
@@ -82,6 +83,7 @@ def test_series_add_up_to_the_summary() -> None:
     assert series.utilization.shape == (3, len(series.edges) - 1)
 
 
+@pytest.mark.slow
 def test_what_comes_after_the_last_end_does_not_count() -> None:
     away = Faults((Outage("s0", 1000.0, 10.0),))
     calm, faulty = run(batch_job("a", work=10)), run(batch_job("a", work=10), faults=away)
@@ -95,6 +97,7 @@ def test_a_late_beginning_does_not_count() -> None:
     assert late.summary["makespan_seconds"] == pytest.approx(12)
 
 
+@pytest.mark.slow
 def test_how_each_has_ended_is_known_when_its_record_is_forgotten() -> None:
     load = Load((0.0,), (50.0,))
     jobs = [service_job("never", 0.0, 5.0, load, cpu=64000)]
@@ -156,6 +159,7 @@ def test_a_target_says_how_many_requests_count() -> None:
     assert fate.answered == fate.in_bound == pytest.approx(20 * 40 + 20 * 60)
 
 
+@pytest.mark.slow
 def test_without_services_no_requests_are_told() -> None:
     summary = run(batch_job("a", work=10)).summary
     for key in ("requests_in_bound_fraction", "throughput_kept_mean"):

@@ -37,6 +37,7 @@ def test_another_seed_is_drawn_anew():
     assert told(other, run_in_turn) == told(other)
 
 
+@pytest.mark.slow
 def test_policies_on_one_setup_learn_from_one_training_set():
     setup = prepare(RunSpec("paragon-local-low", "least-loaded", workloads=5)).setup
     before = training_set.cache_info().hits

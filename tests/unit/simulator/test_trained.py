@@ -31,6 +31,7 @@ def ran(setup: Setup, values: tuple[float, ...]) -> Measurements:
     return Measurements(row, platform=names[0], further={Quantity.RATE: further})
 
 
+@pytest.mark.slow
 def test_rows_of_programs_that_ended_are_learnt_from_after_a_while() -> None:
     setup = prepare(SPEC).setup
     trained = Trained(setup, Streams(3), ProfilingNeeds(stated=True))

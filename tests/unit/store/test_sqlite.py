@@ -159,6 +159,7 @@ def test_the_wal_stays_small(open_store: OpenStore, tmp_path: Path) -> None:
     assert largest < 8 << 20, "16 MB were written"
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_in_one_line(open_store: OpenStore, tmp_path: Path) -> None:
     filled(open_store(), 3)
     with pytest.raises(Unavailable, match="another process holds it") as refused:
