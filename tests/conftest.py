@@ -16,7 +16,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 # machines that run this are shared.
 COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("few", COMMON, max_examples=10, derandomize=True, database=None)
-settings.register_profile("usual", COMMON, max_examples=30, derandomize=True, database=None)
+settings.register_profile("usual", COMMON, max_examples=20, derandomize=True, database=None)
 settings.register_profile(
     "many",
     COMMON,

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tests.support import first_and_long
 from tests.support.fake_slurm import FakeSlurm, node
 from tests.support.local import take_cgroups_away
 from wharfinger.engines.base import Engine
@@ -307,7 +306,7 @@ def test_local_engine_without_cgroups(
     check(_local_harness(tmp_path, _bare))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @every_check
 def test_faulty_local_engine_without_faults(check: EngineCheck, tmp_path: Path) -> None:
     check(_local_harness(tmp_path, _faulty))
@@ -315,6 +314,6 @@ def test_faulty_local_engine_without_faults(check: EngineCheck, tmp_path: Path) 
 
 @pytest.mark.slow
 @every_check
-@pytest.mark.parametrize("wrap", first_and_long([_bare, _faulty]))
+@pytest.mark.parametrize("wrap", [_bare, _faulty])
 def test_slurm_engine_on_a_slurm_of_processes(check: EngineCheck, wrap, tmp_path: Path) -> None:
     check(_slurm_harness(tmp_path, wrap))

@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from tests.support import first_and_long
 from tests.support.api import manifest
 from tests.support.served import Served
 from wharfinger.cli.client import Client
@@ -73,7 +72,8 @@ def described(served: Served) -> schemathesis.BaseSchema:
     return schema.exclude(path="/v1/stop")
 
 
-@pytest.mark.parametrize("mode", first_and_long(schemathesis.GenerationMode))
+@pytest.mark.long
+@pytest.mark.parametrize("mode", list(schemathesis.GenerationMode))
 def test_every_call_is_answered_as_described(
     served: Served, described: schemathesis.BaseSchema, mode: schemathesis.GenerationMode
 ):

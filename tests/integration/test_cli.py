@@ -139,6 +139,7 @@ def test_output_is_followed_to_its_end_byte_by_byte(manager: LiveManager):
     assert done.stdout == b"a\0b\xff\n\033[31mend"
 
 
+@pytest.mark.long
 def test_the_last_lines_are_found_in_much_output(manager: LiveManager):
     manager.submit(shell("many", "seq 100000"))
     manager.wait_for_all()
@@ -311,6 +312,7 @@ def test_a_managers_end_leaves_workloads_running(manager: LiveManager, tmp_path:
     assert (found["goes-on"]["exit_code"], found["goes-on"]["starts"]) == (5, 1)
 
 
+@pytest.mark.long
 def test_a_thousand_workloads_come_in_one_file(manager: LiveManager):
     huge = {"cpu": 4096, "memory": "64Mi"}
     many = as_file(*(manifest(f"w{n}", "true", resources=huge) for n in range(1000)))
@@ -327,6 +329,7 @@ def test_a_thousand_workloads_come_in_one_file(manager: LiveManager):
     assert queues[0]["length"] == 1000
 
 
+@pytest.mark.long
 def test_what_a_workload_says_commands_no_terminal(manager: LiveManager, tmp_path: Path):
     document = shell("a", "true")
     document["metadata"]["labels"] = {"team": "web"}

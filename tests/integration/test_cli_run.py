@@ -95,6 +95,7 @@ def test_it_runs_here_with_what_it_is_given(manager: LiveManager, tmp_path: Path
     assert done(manager, "--workdir", str(tmp_path), "--", "pwd")[1] == f"{tmp_path}\n"
 
 
+@pytest.mark.long
 def test_output_comes_as_it_is_written(manager: LiveManager, tmp_path: Path):
     go_on = tmp_path / "go-on"
     process = begun(

@@ -62,6 +62,7 @@ def test_a_second_run_is_placed_by_the_peak_of_the_first(manager: LiveManager) -
     assert "memory: an earlier run used up to" in manager.run("explain", "second")
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_one_that_ran_out_of_memory_comes_back_with_more(
     manager: LiveManager, tmp_path: Path

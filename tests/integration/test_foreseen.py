@@ -52,6 +52,7 @@ def _submitted(manager: LiveManager, workload: dict[str, Any]) -> list[str]:
     return warnings
 
 
+@pytest.mark.long
 @pytest.mark.root
 def test_a_target_out_of_reach_is_told_when_it_is_submitted(manager: LiveManager) -> None:
     assert _submitted(manager, _wants("first", "1h")) == []

@@ -134,6 +134,7 @@ def stop(profiler: Session) -> None:
     profiler.perform(act.StopWorkload("k", 10.0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("interrupt", "reason"),
     [(stop, "stopped"), (kill_worker, "SIGKILL"), (kill_supervisor, "supervisor was killed")],

@@ -8,12 +8,14 @@ from tests.support.slurm import slurm_cluster
 from wharfinger.demo.slurm.cluster import SlurmCluster
 
 HERE = Path(__file__).parent
+ORDINARY = ("test_engine.py", "test_kill_loop.py")
+"""Files that say themselves which of their tests are long: what every engine is held to."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A cluster takes a minute to begin and to end: these tests are for the long tier."""
+    """A file has a cluster of its own, which takes its time to begin and to end."""
     for item in items:
-        if item.path.is_relative_to(HERE):
+        if item.path.is_relative_to(HERE) and item.path.name not in ORDINARY:
             item.add_marker("long")
 
 

@@ -37,7 +37,7 @@ def result_of(experiment: RunExperiment, folder: Path, **given: int) -> Experime
     return experiment.run(Context(simulate, arguments, Workspace(folder), processes=1))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_example_of_the_docs_runs(example: RunExperiment, tmp_path: Path):
     arguments = Arguments(repeats=2, servers=10, workloads=5, regime="moderate")
     example.check(arguments)
