@@ -203,7 +203,7 @@ def single_workloads(draw):
     deadline = None if target is None else target.completion_seconds
     if expected is not None and deadline is not None:
         expected = min(expected, deadline)
-    if waiting is not None and deadline is not None and waiting >= deadline:
+    if waiting is not None and deadline is not None and waiting + (expected or 0.0) >= deadline:
         waiting = 0.0
     return Workload(
         name=draw(names),

@@ -33,7 +33,7 @@ NODE_VARIABLE = "WHARFINGER_NODE"
 """In a node daemon's environment, and so in that of the processes that start its jobs."""
 _WEIGHT = 8
 """Of a node's CPU, over that of an ordinary process: nodes keep their speeds on a busy machine."""
-_ANSWER_SECONDS = 60.0
+_ANSWER_SECONDS = 180.0
 _END_SECONDS = 30.0
 _FAULTS = (EngineFault, OSError, KeyError, ValueError, subprocess.SubprocessError)
 
