@@ -161,7 +161,7 @@ def closest_fits(
 
     By what is lacking altogether, over all sources and both directions: the points by which a score
     that is tolerated, less ``z`` standard deviations, is below what is caused. Of equal ones by the sum
-    of |t - c|, then by load, then by row. Nobody is slowed where none is.
+    of |t - c|, then by load, then by row. On an empty server nothing is lacking.
 
     Args:
         tolerated: (R, S) points, by the residents, like all up to ``residents``.

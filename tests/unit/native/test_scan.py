@@ -194,7 +194,7 @@ def closeness(scores, residents, rows, own, z, also_beyond, load):
 def test_the_closest_fits_are_those_of_equation_5_1(seed, servers, z):
     random = np.random.default_rng(seed)
     sources = 3
-    # Multiples of 4 with variances that are squares: sums are exact, and ties are common.
+    # Multiples of 4: without deviations sums are exact, and ties are common.
     scores = [random.integers(0, 6, (sources, servers)) * 4.0 for _ in range(4)]
     scores[1], scores[3] = np.where(scores[1] > 8, 8.0, 0.0), np.where(scores[3] > 8, 8.0, 0.0)
     own = [random.integers(0, 6, sources) * 4.0 for _ in range(4)]
@@ -206,7 +206,7 @@ def test_the_closest_fits_are_those_of_equation_5_1(seed, servers, z):
     keep = int(random.integers(1, 5))
     found = closest_fits(*scores, residents, rows, *own, z, 100.0, also, load, keep)
     expected = closeness(scores, residents, rows, own, z, also, load)
-    # A variance of 8 alone is no square: its root is compared to within a rounding.
+    # Sums of roots are compared to within a rounding.
     order = sorted(range(len(rows)), key=lambda at: tuple(np.round(expected[at], 9)))
     best = [tuple(np.round(expected[at], 9)) for at in order[:keep]]
     assert [tuple(np.round(expected[at], 9)) for at in found.tolist()] == best

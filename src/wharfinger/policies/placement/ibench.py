@@ -48,7 +48,7 @@ SOURCES = tuple(SharedResource)
 INDEXED = 3
 """Candidates that are asked of the index: the next ones tell little, and cost as much."""
 KEPT = 1024
-"""Of so many classifications the scores are kept: who waits is asked for again."""
+"""So many classifications' scores are kept: the placement asks again for what waits."""
 BEYOND, NORM = "interference_beyond_tolerated", "norm"
 
 
@@ -294,9 +294,8 @@ def closest(
     load: Array,
     z: float,
     also_beyond: Array,
-    keep: int = CANDIDATES_KEPT,
 ) -> Fit:
-    """The servers that suit it most closely by equation 5.1; nobody is slowed on an empty one.
+    """The servers that suit it most closely by equation 5.1; on an empty one nothing is lacking.
 
     Args:
         own: The newcomer's scores; an unknown one counts as the one that harms none.
@@ -306,7 +305,6 @@ def closest(
         load: (N,) share of CPU that is allocated.
         z: Standard deviations with which each t is to be no less than its c.
         also_beyond: (N,) added to what is lacking.
-        keep: How many, at most.
     """
     first = closest_fits(
         scores.tolerated,
@@ -323,7 +321,7 @@ def closest(
         MOST,
         also_beyond,
         load,
-        keep,
+        CANDIDATES_KEPT,
     )
     rows, also_beyond = rows[first], also_beyond[first]
     caused = np.where(np.isnan(own.caused), 0.0, own.caused)[:, None]
