@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """What an admission asks on every decision: when what is busy should end, when to turn to another
-queue, and which servers have room.
+queue, and which servers have room and are fast enough.
 
 Called through wharfinger.native. Numbers of a queue come and go as lists: they are few.
 """
@@ -8,15 +8,15 @@ Called through wharfinger.native. Numbers of a queue come and go as lists: they 
 from libc.math cimport erfc, exp, log, log1p, sqrt, tanh
 from libc.stdint cimport int64_t, uint8_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memmove
 
 cimport cython
+from cpython.bytes cimport PyBytes_FromStringAndSize
 
 import numpy as np
 
 cdef enum:
-    # Of more rows all are sorted again.
-    MANY_CHANGES = 16
+    # Parts of a table of equal length, of each of which the first point is known.
+    PARTS = 256
 
 
 def sample_ages(list began, double now, Py_ssize_t most):
@@ -48,10 +48,13 @@ def sample_ages(list began, double now, Py_ssize_t most):
             continue
         step = _step(count, most)
         weight = _stands_for(count, step)
-        for at in range(0, count, step):
+        # A range with a step that varies would be an object.
+        at = 0
+        while at < count:
             ages[used] = max(now - <double>times[at], 0.0)
             weights[used] = weight
             used += 1
+            at += step
     return age_array[:used], weight_array[:used]
 
 
@@ -85,6 +88,8 @@ cdef class BusyCurve:
     cdef const double[::1] shares
     cdef double[::1] slopes
     cdef double rate
+    cdef double parts_per_second
+    cdef int64_t[PARTS + 1] starts
 
     def __init__(self, const double[::1] times not None, const double[::1] shares not None):
         if times.shape[0] < 1 or times.shape[0] != shares.shape[0]:
@@ -96,6 +101,14 @@ cdef class BusyCurve:
         if last > 0 and shares[last] < 1.0:
             self.rate = log((1.0 - shares[last - 1]) / (1.0 - shares[last]))
             self.rate /= times[last] - times[last - 1]
+        cdef double length = times[last] - times[0]
+        self.parts_per_second = PARTS / length if length > 0 else 0.0
+        cdef Py_ssize_t part, at = 0
+        for part in range(PARTS + 1):
+            # Not later than any time of the part, however that was rounded.
+            while at < last and times[at + 1] <= times[0] + length * (part - 0.5) / PARTS:
+                at += 1
+            self.starts[part] = at
 
     def releases(self, list began not None, double now, Py_ssize_t most):
         """When servers should come free that have been busy since then.
@@ -114,20 +127,26 @@ cdef class BusyCurve:
         _check_most(most)
         for times in began:
             room += min(len(times), most)
-        cdef Releases made = Releases(self, room)
+        cdef Releases made = _made(self, room)
         for times in began:
             count = len(times)
             if not count:
                 continue
             step = _step(count, most)
             weight = _stands_for(count, step)
-            for at in range(0, count, step):
+            # A range with a step that varies would be an object.
+            at = 0
+            while at < count:
                 made._add(max(now - <double>times[at], 0.0), weight)
+                at += step
         return made
 
     cdef Table table(self) noexcept:
         cdef Py_ssize_t last = self.times.shape[0] - 1
-        return Table(&self.times[0], &self.shares[0], &self.slopes[0], self.rate, last)
+        return Table(
+            &self.times[0], &self.shares[0], &self.slopes[0], self.rate, last,
+            self.parts_per_second, &self.starts[0],
+        )
 
 
 cdef struct Table:
@@ -136,18 +155,15 @@ cdef struct Table:
     const double* slopes
     double rate  # At which those end that are older than the last time.
     Py_ssize_t last
+    double parts_per_second
+    const int64_t* starts  # A point that is not after each part.
 
 
 cdef inline Py_ssize_t _point(const Table* table, double seconds) noexcept:
-    """The last point that is not later; -1 = all are."""
-    cdef Py_ssize_t low = 0, count = table.last + 1, half
+    """The last point that is not later, or one before that; -1 = all are later."""
     if table.times[0] > seconds:
         return -1
-    while count > 1:
-        half = count // 2
-        low = low + half if table.times[low + half] <= seconds else low
-        count -= half
-    return low
+    return table.starts[<Py_ssize_t>min((seconds - table.times[0]) * table.parts_per_second, PARTS)]
 
 
 cdef inline double _over(const Table* table, double seconds, Py_ssize_t* point) noexcept:
@@ -190,12 +206,6 @@ cdef class Releases:
     cdef Py_ssize_t count
     cdef Busy* busy
 
-    def __cinit__(self, BusyCurve curve not None, Py_ssize_t room):
-        self.curve, self.table, self.count = curve, curve.table(), 0
-        self.busy = <Busy*>malloc((room + 1) * sizeof(Busy))
-        if self.busy == NULL:
-            raise MemoryError
-
     def __dealloc__(self):
         free(self.busy)
 
@@ -236,12 +246,6 @@ cdef class Releases:
         free(odds)
         return made
 
-    def expected_by(self, double seconds):
-        """How many should have come free within that time."""
-        cdef Odds odds
-        self._odds(&seconds, 1, &odds)
-        return odds.mean
-
     def within(self, list seconds not None, Py_ssize_t position):
         """(G,) probability that so many have come free within each time; these are ascending.
 
@@ -271,6 +275,16 @@ cdef class Releases:
         finally:
             free(after)
         return odds
+
+
+cdef Releases _made(BusyCurve curve, Py_ssize_t room):
+    """Of none yet."""
+    cdef Releases made = Releases.__new__(Releases)
+    made.curve, made.table, made.count = curve, curve.table(), 0
+    made.busy = <Busy*>malloc((room + 1) * sizeof(Busy))
+    if made.busy == NULL:
+        raise MemoryError
+    return made
 
 
 cdef void _weigh(Odds* odds, Py_ssize_t grid, double weight) noexcept:
@@ -354,115 +368,246 @@ def switch_after(
 cdef enum:
     # Of more servers so many runs of so many are looked at, evenly spread: shares of all residents
     # are estimates. Where platforms take turns, a run has all of them.
-    RUNS = 64
+    RUNS = 16
     RUN = 32
+    # Servers are passed over so many at a time where none has room.
+    BLOCK = 64
 
 
-def room_by_quality(
-    const double[::1] quality,
-    const uint8_t[::1] accepting,
-    const uint8_t[::1] unsettled,
-    const int64_t[::1] cpu_capacity,
-    const int64_t[::1] cpu_allocated,
-    const int64_t[::1] memory_capacity,
-    const int64_t[::1] memory_allocated,
-    const int64_t[::1] residents,
-    int64_t cpu,
-    int64_t memory,
-    double least,
-    double below,
-    double later_least,
-    double later_below,
-    int64_t at_least=1,
-    const int64_t[::1] platform=None,
-    const uint8_t[::1] suitable=None,
-):
+cdef struct Ask:
+    int64_t cpu
+    int64_t memory
+    const uint8_t* suitable  # NULL = all platforms are.
+    double least
+    double below
+    double later_least
+    double later_below
+
+
+cdef struct Ends:
+    int64_t all  # Residents there are.
+    int64_t useful  # Of these, at whose ends one has room; and once it takes other servers.
+    int64_t useful_later
+
+
+cdef struct Room:
+    bint now  # Enough servers have room of those that it takes, and once it takes others.
+    bint turned
+    double share  # Of all residents, at whose ends one has room, both ways.
+    double share_turned
+
+
+@cython.final
+cdef class ServerRooms:
     """Which servers have room for a workload: now, and when one of their residents ends.
 
-    Args:
-        quality: (S,) of each server with its residents; the others are columns of a view.
-        cpu: Thousandths of a CPU that it gets, and bytes of ``memory``.
-        least: It takes servers of this quality and more, but ``below`` that.
-        later_least: The same of the servers that it takes later on; so ``later_below``.
-        at_least: So many servers are needed together.
-        platform: (S,) the row of each server's platform in ``suitable`` (P,), which says whether it
-            takes servers of that; ``None`` = of all.
+    The columns of a view, whose numbers may change: they are read again each time.
 
-    Returns:
-        Whether so many have room now of the servers that it takes; whether of those that it takes
-        later; and of all residents the share at whose ends one has room, both ways. In a cluster of
-        more than 2,048 servers that share is estimated from as many, or from all if those have no
-        such resident. A server that accepts no work or is not settled has
-        none. Where it has room now, the others are not told.
+    Args:
+        platform: (S,) the row of each server's platform, of so many ``platforms``.
 
     Raises:
         ValueError: The columns' lengths differ.
     """
-    cdef Py_ssize_t s, servers = quality.shape[0]
-    cdef Py_ssize_t run = 0, runs = 1, begin, end
-    cdef bint takes_all = suitable is None
-    cdef int64_t everyone = 0, useful = 0, useful_later = 0
-    cdef int64_t now = 0, later = 0
-    cdef double staying, then
-    if not (
-        accepting.shape[0] == unsettled.shape[0] == residents.shape[0] == servers
-        and cpu_capacity.shape[0] == cpu_allocated.shape[0] == servers
-        and memory_capacity.shape[0] == memory_allocated.shape[0] == servers
+
+    cdef const uint8_t[::1] accepting
+    cdef const uint8_t[::1] unsettled
+    cdef const int64_t[::1] cpu_capacity
+    cdef const int64_t[::1] cpu_allocated
+    cdef const int64_t[::1] memory_capacity
+    cdef const int64_t[::1] memory_allocated
+    cdef const int64_t[::1] residents
+    cdef const int64_t[::1] platform
+    cdef Py_ssize_t servers
+    cdef Py_ssize_t platforms
+
+    def __init__(
+        self,
+        const uint8_t[::1] accepting not None,
+        const uint8_t[::1] unsettled not None,
+        const int64_t[::1] cpu_capacity not None,
+        const int64_t[::1] cpu_allocated not None,
+        const int64_t[::1] memory_capacity not None,
+        const int64_t[::1] memory_allocated not None,
+        const int64_t[::1] residents not None,
+        const int64_t[::1] platform not None,
+        Py_ssize_t platforms,
     ):
-        raise ValueError("columns of servers have different lengths")
-    if not takes_all and (platform is None or platform.shape[0] != servers):
-        raise ValueError("columns of servers have different lengths")
-    for s in range(servers):
-        # Where none has room, two columns are read.
-        if (
-            cpu_capacity[s] - cpu_allocated[s] < cpu
-            or memory_capacity[s] - memory_allocated[s] < memory
-            or not accepting[s] or unsettled[s]
-            or not (takes_all or suitable[platform[s]])
+        self.servers = accepting.shape[0]
+        if not (
+            unsettled.shape[0] == residents.shape[0] == platform.shape[0] == self.servers
+            and cpu_capacity.shape[0] == cpu_allocated.shape[0] == self.servers
+            and memory_capacity.shape[0] == memory_allocated.shape[0] == self.servers
         ):
-            continue
-        if least <= quality[s] < below:
-            now += 1
-            if now >= at_least:
-                return True, False, 1.0, 1.0
-        if later_least <= quality[s] < later_below:
-            later += 1
-    if servers > RUNS * RUN:
-        runs = RUNS
-    # Where some tell nothing, all are looked at.
-    while True:
-        everyone = useful = useful_later = 0
-        for run in range(runs):
-            begin = run * servers // runs
-            end = begin + RUN if runs > 1 else servers
+            raise ValueError("columns of servers have different lengths")
+        self.accepting, self.unsettled, self.residents = accepting, unsettled, residents
+        self.cpu_capacity, self.cpu_allocated = cpu_capacity, cpu_allocated
+        self.memory_capacity, self.memory_allocated = memory_capacity, memory_allocated
+        self.platform, self.platforms = platform, platforms
+
+    def served(
+        self, const double[::1] quality not None, int64_t cpu, int64_t memory, tuple own not None,
+        tuple turned not None, int64_t servers, bytes suitable, Releases ends not None,
+        list seconds not None, double turns_after, double gives, double exponent,
+    ):
+        """Probability that a workload is placed within each time: 1 where there is room now.
+
+        With m ends that should give it a place it is (1 - exp(-``gives`` m)) to the ``exponent``.
+
+        Args:
+            quality: (S,) of each server with its residents.
+            cpu: Thousandths of a CPU that it gets, and bytes of ``memory``.
+            own: It takes servers of the one quality and more, but below the other.
+            turned: The same of those that it takes ``turns_after`` so many seconds.
+            servers: So many are needed together.
+            suitable: (P,) whether it takes servers of each platform; ``None`` = of all.
+            ends: What should end.
+            seconds: (G,) ascending.
+
+        Raises:
+            ValueError: The columns' lengths differ.
+        """
+        cdef Room room = self._room(quality, cpu, memory, own, turned, servers, suitable)
+        cdef Py_ssize_t g, grid = len(seconds)
+        cdef double end, before, useful
+        cdef Odds at_turn
+        if room.now:
+            return [1.0] * grid
+        cdef Odds* odds = ends._told(seconds)
+        ends._odds(&turns_after, 1, &at_turn)
+        made = []
+        for g in range(grid):
+            end = odds[g].mean
+            before = min(end, at_turn.mean)
+            useful = before * room.share + (end - before) * room.share_turned
+            if room.turned and <double>seconds[g] > turns_after:
+                made.append(1.0)
+            else:
+                made.append((1.0 - exp(-gives * useful)) ** exponent)
+        free(odds)
+        return made
+
+    def room(
+        self, const double[::1] quality not None, int64_t cpu, int64_t memory, tuple own not None,
+        tuple turned not None, int64_t servers=1, bytes suitable=None,
+    ):
+        """Whether so many servers have room now, and where ends give some; as ``served``.
+
+        Returns:
+            Of those that it takes; of those that it takes once it has turned; and of all residents
+            the share at whose ends one has room, both ways. In a cluster of more than 512 servers
+            that share is estimated from as many, or from all if those have no such resident. A
+            server that accepts no work or is not settled has none. Where it has room now, the
+            others are not told.
+        """
+        cdef Room room = self._room(quality, cpu, memory, own, turned, servers, suitable)
+        return room.now, room.turned, room.share, room.share_turned
+
+    cdef Room _room(
+        self, const double[::1] quality, int64_t cpu, int64_t memory, tuple own, tuple turned,
+        int64_t servers, bytes suitable,
+    ) except *:
+        cdef Ask ask = Ask(cpu, memory, NULL, own[0], own[1], turned[0], turned[1])
+        cdef int64_t later = 0
+        cdef Ends ends, part
+        cdef Py_ssize_t begin, stop, run, runs = RUNS if self.servers > RUNS * RUN else 1
+        if quality.shape[0] != self.servers:
+            raise ValueError("columns of servers have different lengths")
+        if suitable is not None:
+            if len(suitable) < self.platforms:
+                raise ValueError(f"{len(suitable)} of {self.platforms} platforms are told")
+            ask.suitable = <const uint8_t*><const char*>suitable
+        if not self.servers:
+            return Room(False, False, 0.0, 0.0)
+        if self._count(&ask, &quality[0], servers, &later):
+            return Room(True, False, 1.0, 1.0)
+        # Where some tell nothing, all are looked at.
+        while True:
+            ends = Ends(0, 0, 0)
+            for run in range(runs):
+                begin = run * self.servers // runs
+                stop = begin + RUN if runs > 1 else self.servers
+                part = self._ends(&ask, &quality[0], begin, stop)
+                ends.all += part.all
+                ends.useful += part.useful
+                ends.useful_later += part.useful_later
+            if runs == 1 or (ends.useful and ends.useful_later):
+                break
+            runs = 1
+        if not ends.all:
+            return Room(False, later >= servers, 0.0, 0.0)
+        return Room(
+            False, later >= servers,
+            <double>ends.useful / <double>ends.all, <double>ends.useful_later / <double>ends.all,
+        )
+
+    cdef bint _count(
+        self, const Ask* ask, const double* quality, int64_t at_least, int64_t* later
+    ) noexcept:
+        """Whether so many have room now; else how many have of those that it takes later."""
+        cdef Py_ssize_t s, begin, end
+        cdef int64_t now = 0, cpu = ask.cpu, all_lack
+        cdef const int64_t* capacity = &self.cpu_capacity[0]
+        cdef const int64_t* allocated = &self.cpu_allocated[0]
+        for begin in range(0, self.servers, BLOCK):
+            end = min(begin + BLOCK, self.servers)
+            # Negative where all numbers are.
+            all_lack = -1
             for s in range(begin, end):
-                everyone += residents[s]
-                if residents[s] < 1 or not accepting[s] or unsettled[s]:
-                    continue
-                if not (takes_all or suitable[platform[s]]):
-                    continue
-                # One ends that holds as much, and presses as much, as the mean of its server.
-                staying = 1.0 - 1.0 / <double>residents[s]
+                all_lack &= capacity[s] - allocated[s] - cpu
+            if all_lack < 0:
+                continue
+            for s in range(begin, end):
                 if (
-                    <double>cpu_capacity[s] - <double>cpu_allocated[s] * staying < <double>cpu
-                    or <double>memory_capacity[s] - <double>memory_allocated[s] * staying
-                    < <double>memory
+                    capacity[s] - allocated[s] < cpu
+                    or self.memory_capacity[s] - self.memory_allocated[s] < ask.memory
+                    or not self.accepting[s] or self.unsettled[s]
+                    or not (ask.suitable == NULL or ask.suitable[self.platform[s]])
                 ):
                     continue
-                then = 1.0 - (1.0 - quality[s]) * staying
-                if least <= then < below:
-                    useful += residents[s]
-                if later_least <= then < later_below:
-                    useful_later += residents[s]
-        if runs == 1 or (useful and useful_later):
-            break
-        runs = 1
-    if not everyone:
-        return False, later >= at_least, 0.0, 0.0
-    return (
-        False, later >= at_least,
-        <double>useful / <double>everyone, <double>useful_later / <double>everyone,
-    )
+                if ask.least <= quality[s] < ask.below:
+                    now += 1
+                    if now >= at_least:
+                        return True
+                if ask.later_least <= quality[s] < ask.later_below:
+                    later[0] += 1
+        return False
+
+    cdef Ends _ends(
+        self, const Ask* ask, const double* quality, Py_ssize_t begin, Py_ssize_t stop
+    ) noexcept:
+        cdef Py_ssize_t s
+        cdef Ends ends = Ends(0, 0, 0)
+        cdef Ask asked = ask[0]
+        cdef const int64_t* held = &self.residents[0]
+        cdef const int64_t* cpu_capacity = &self.cpu_capacity[0]
+        cdef const int64_t* cpu_allocated = &self.cpu_allocated[0]
+        cdef const int64_t* memory_capacity = &self.memory_capacity[0]
+        cdef const int64_t* memory_allocated = &self.memory_allocated[0]
+        cdef const int64_t* platform = &self.platform[0]
+        cdef const uint8_t* accepting = &self.accepting[0]
+        cdef const uint8_t* unsettled = &self.unsettled[0]
+        cdef double staying, then
+        for s in range(begin, stop):
+            ends.all += held[s]
+            if held[s] < 1 or not accepting[s] or unsettled[s]:
+                continue
+            if not (asked.suitable == NULL or asked.suitable[platform[s]]):
+                continue
+            # One ends that holds as much, and presses as much, as the mean of its server.
+            staying = 1.0 - 1.0 / <double>held[s]
+            if (
+                <double>cpu_capacity[s] - <double>cpu_allocated[s] * staying < <double>asked.cpu
+                or <double>memory_capacity[s] - <double>memory_allocated[s] * staying
+                < <double>asked.memory
+            ):
+                continue
+            then = 1.0 - (1.0 - quality[s]) * staying
+            if asked.least <= then < asked.below:
+                ends.useful += held[s]
+            if asked.later_least <= then < asked.later_below:
+                ends.useful_later += held[s]
+        return ends
 
 
 def near_best(
@@ -486,7 +631,7 @@ def near_best(
         share: Of the best platform's probability that suffices.
 
     Returns:
-        (P,) whether each is; ``None`` = all are, or it fits on none.
+        (P,) whether each is, as bytes; ``None`` = all are, or it fits on none.
 
     Raises:
         ValueError: The columns' lengths differ.
@@ -494,7 +639,8 @@ def near_best(
     cdef Py_ssize_t p, platforms = drop.shape[0]
     cdef double fastest = 0.0, best = 0.0, may = log1p(slower_by)
     cdef bint found = False, all_are = True
-    cdef uint8_t[::1] near
+    cdef bytes near
+    cdef char* told
     if not variance.shape[0] == largest.shape[0] == platforms:
         raise ValueError("columns of platforms have different lengths")
     for p in range(platforms):
@@ -514,200 +660,10 @@ def near_best(
             all_are = all_are and kept[p] >= share * best
         if all_are:
             return None
-        near_array = np.empty(platforms, dtype=np.uint8)
-        near = near_array
+        near = PyBytes_FromStringAndSize(NULL, platforms)
+        told = near
         for p in range(platforms):
-            near[p] = kept[p] >= share * best
-        return near_array.view(np.bool_)
+            told[p] = kept[p] >= share * best
+        return near
     finally:
         free(kept)
-
-
-def tiers_with_room(
-    const double[::1] quality,
-    const uint8_t[::1] accepting,
-    const int64_t[::1] cpu_capacity,
-    const int64_t[::1] cpu_allocated,
-    const int64_t[::1] memory_capacity,
-    const int64_t[::1] memory_allocated,
-    int64_t cpu,
-    int64_t memory,
-    list bounds not None,
-):
-    """Servers by ranges of quality, and in which ranges one has room for a workload.
-
-    Args:
-        quality: (S,) of each server; the others are columns of a view.
-        cpu: Thousandths of a CPU that it gets, and bytes of ``memory``.
-        bounds: (T + 1,) ascending; a range begins with the one, and ends before the next.
-
-    Returns:
-        Of each range (S,) which servers are in it, and whether one there accepts work and has room
-        now.
-
-    Raises:
-        ValueError: The columns' lengths differ, or there is no range.
-    """
-    cdef Py_ssize_t s, at, servers = quality.shape[0], ranges = len(bounds) - 1
-    if not (
-        accepting.shape[0] == servers
-        and cpu_capacity.shape[0] == cpu_allocated.shape[0] == servers
-        and memory_capacity.shape[0] == memory_allocated.shape[0] == servers
-    ):
-        raise ValueError("columns of servers have different lengths")
-    if ranges < 1:
-        raise ValueError("a range needs two bounds")
-    tiers, bound_array = np.zeros((ranges, servers), dtype=np.uint8), np.array(bounds)
-    has_room = [False] * ranges
-    cdef uint8_t[:, ::1] inside = tiers
-    cdef const double[::1] bound = bound_array
-    for s in range(servers):
-        if not bound[0] <= quality[s] < bound[ranges]:
-            continue
-        at = 0
-        while quality[s] >= bound[at + 1]:
-            at += 1
-        inside[at, s] = True
-        if (
-            accepting[s]
-            and cpu_capacity[s] - cpu_allocated[s] >= cpu
-            and memory_capacity[s] - memory_allocated[s] >= memory
-        ):
-            has_room[at] = True
-    return list(tiers.view(np.bool_)), has_room
-
-
-cdef class OrderedRows:
-    """The numbers of some rows in order. What has been asked last is kept: only rows that have
-    changed since are moved, so an answer hangs on the arguments alone.
-    """
-
-    cdef double[::1] values
-    cdef uint8_t[::1] counts
-    cdef double[::1] ordered
-    cdef Py_ssize_t count
-
-    def __init__(self):
-        self.values, self.counts = np.zeros(0), np.zeros(0, dtype=np.uint8)
-        self.ordered, self.count = np.zeros(0), 0
-
-    def quantiles(
-        self, const double[::1] values not None, const uint8_t[::1] counts not None,
-        list shares not None,
-    ):
-        """As ``numpy.quantile`` of the values whose rows count.
-
-        Args:
-            values: (S,) none of them NaN.
-            counts: (S,) whether each row does.
-            shares: From 0 to 1.
-
-        Returns:
-            One for each share; ``shares`` where no row counts.
-
-        Raises:
-            ValueError: The lengths differ.
-        """
-        cdef Py_ssize_t row, changed = 0, rows = values.shape[0]
-        if counts.shape[0] != rows:
-            raise ValueError("columns of servers have different lengths")
-        if self.values.shape[0] == rows:
-            for row in range(rows):
-                changed += self.counts[row] != counts[row] or self.values[row] != values[row]
-        if self.values.shape[0] != rows or changed > MANY_CHANGES:
-            self._sort(np.array(values), np.array(counts))
-        elif changed:
-            for row in range(rows):
-                if self.counts[row] != counts[row] or self.values[row] != values[row]:
-                    self._move(row, values[row], counts[row])
-        if not self.count:
-            return shares
-        return [self._quantile(share) for share in shares]
-
-    def _sort(self, values, counts):
-        self.values, self.counts = values, counts
-        there = np.sort(values[counts > 0])
-        self.count, self.ordered = len(there), np.append(there, np.zeros(len(values) - len(there)))
-
-    cdef Py_ssize_t _at(self, double value) noexcept:
-        """The first that is not less."""
-        cdef Py_ssize_t low = 0, high = self.count, middle
-        while low < high:
-            middle = (low + high) // 2
-            if self.ordered[middle] < value:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
-    cdef void _move(self, Py_ssize_t row, double value, uint8_t counts) noexcept:
-        cdef Py_ssize_t at
-        cdef double* ordered = &self.ordered[0]
-        if self.counts[row]:
-            at = self._at(self.values[row])
-            self.count -= 1
-            memmove(ordered + at, ordered + at + 1, (self.count - at) * sizeof(double))
-        self.values[row], self.counts[row] = value, counts
-        if counts:
-            at = self._at(value)
-            memmove(ordered + at + 1, ordered + at, (self.count - at) * sizeof(double))
-            ordered[at] = value
-            self.count += 1
-
-    cdef double _quantile(self, double share) noexcept:
-        cdef double place = share * (self.count - 1), least, most
-        cdef Py_ssize_t at = min(<Py_ssize_t>place, self.count - 1)
-        least, most = self.ordered[at], self.ordered[min(at + 1, self.count - 1)]
-        place -= at
-        # As NumPy: from the nearer one.
-        if place < 0.5:
-            return least + (most - least) * place
-        return most - (most - least) * (1.0 - place)
-
-
-def refresh_quality(const double[:, :, ::1] levels, list rows not None, double[:, ::1] quality,
-                    Py_ssize_t sources):
-    """Resource quality of some servers again, from the scores of their residents.
-
-    Args:
-        levels: (4, R, S) tolerated, its variance, caused, its variance; points.
-        rows: Of these servers.
-        quality: (2, S) from 0 to 1, by what is caused alone, and by what is tolerated, too.
-        sources: How many count, the first ones.
-    """
-    cdef Py_ssize_t row, source
-    cdef double tolerated, left
-    if quality.shape[0] != 2 or levels.shape[0] != 4 or not 0 < sources <= levels.shape[1]:
-        raise ValueError("levels are (4, R, S), and qualities (2, S)")
-    for row in rows:
-        if row < 0 or row >= levels.shape[2] or row >= quality.shape[1]:
-            raise ValueError(f"there is no row {row}")
-        tolerated = left = 0.0
-        for source in range(sources):
-            left += 100.0 - min(levels[2, source, row], 100.0)
-            tolerated += min(max(levels[0, source, row], 0.0), 100.0)
-        left /= sources
-        quality[0, row] = left / 100.0
-        quality[1, row] = (left + tolerated / sources) / 2 / 100.0
-
-
-def needed_quality(caused, tolerated, frozenset counted not None):
-    """The resource quality that a workload needs, from 0 to 1; sources that are unknown need none.
-
-    Args:
-        caused: Estimates of scores by source.
-        tolerated: The same; ``None`` = what is caused counts alone.
-        counted: The sources that count.
-    """
-    cdef double wanted = 0.0, score
-    for source, each in caused.items():
-        if source in counted:
-            score = each.mean
-            wanted += min(score, 100.0)
-    if tolerated is not None:
-        for source, each in tolerated.items():
-            if source in counted:
-                score = each.mean
-                wanted += max(100.0 - score, 0.0)
-        wanted /= 2
-    return max(0.0, wanted / (100.0 * len(counted)))

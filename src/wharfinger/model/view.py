@@ -392,8 +392,12 @@ class Request:
         Best-effort work has no claim on CPU time, where it shares CPUs with others; engines without
         fractional CPUs round up.
         """
-        reservation, best_effort = self.workload.reservation, self.workload.best_effort
-        cpu = 0 if best_effort and capabilities.shares_cpus else reservation.cpu_millicpus
-        if not capabilities.fractional_cpu:
-            cpu = -(-cpu // 1000) * 1000
-        return Allocation(cpu, reservation.memory_bytes, best_effort)
+        workload, cpu = self.workload, self.reserved_cpu(capabilities)
+        return Allocation(cpu, workload.reservation.memory_bytes, workload.best_effort)
+
+    def reserved_cpu(self, capabilities: Capabilities) -> int:
+        """Thousandths of a CPU of that allocation."""
+        if self.workload.best_effort and capabilities.shares_cpus:
+            return 0
+        cpu = self.workload.reservation.cpu_millicpus
+        return cpu if capabilities.fractional_cpu else -(-cpu // 1000) * 1000

@@ -9,11 +9,18 @@ NumPy.
 from wharfinger.native._conditional import Conditional
 from wharfinger.native._contention import Contention
 from wharfinger.native._events import EventLoop
+from wharfinger.native._frozen import replaced
 from wharfinger.native._harmony import HarmonyIndex
 from wharfinger.native._hashed import HashedServers
 from wharfinger.native._index import LoadIndex
 from wharfinger.native._mixture import Mixtures
 from wharfinger.native._pairs import pair_drops, pair_shortfalls
+from wharfinger.native._quality import (
+    OrderedRows,
+    needed_quality,
+    refresh_quality,
+    tiers_with_room,
+)
 from wharfinger.native._queueing import beyond, longest, most_load
 from wharfinger.native._scan import (
     closest_fits,
@@ -33,15 +40,11 @@ from wharfinger.native._sizing import (
 )
 from wharfinger.native._waits import (
     BusyCurve,
-    OrderedRows,
     Releases,
+    ServerRooms,
     near_best,
-    needed_quality,
-    refresh_quality,
-    room_by_quality,
     sample_ages,
     switch_after,
-    tiers_with_room,
 )
 
 __all__ = [
@@ -55,6 +58,7 @@ __all__ = [
     "Mixtures",
     "OrderedRows",
     "Releases",
+    "ServerRooms",
     "add_exceeded",
     "beyond",
     "closest_fits",
@@ -74,7 +78,7 @@ __all__ = [
     "pair_shortfalls",
     "press_residents",
     "refresh_quality",
-    "room_by_quality",
+    "replaced",
     "sample_ages",
     "seat_residents",
     "sizes_within",

@@ -1,10 +1,5 @@
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
-
-from wharfinger.model.interference import SharedResource
-from wharfinger.model.profile import Estimate
 
 def sample_ages(
     began: list[list[float]], now: float, most: int
@@ -20,30 +15,6 @@ def switch_after(
     budget: float,
     better_alone: bool,
 ) -> float | None: ...
-def needed_quality(
-    caused: Mapping[SharedResource, Estimate],
-    tolerated: Mapping[SharedResource, Estimate] | None,
-    counted: frozenset[SharedResource],
-) -> float: ...
-def room_by_quality(
-    quality: NDArray[np.float64],
-    accepting: NDArray[np.uint8],
-    unsettled: NDArray[np.uint8],
-    cpu_capacity: NDArray[np.int64],
-    cpu_allocated: NDArray[np.int64],
-    memory_capacity: NDArray[np.int64],
-    memory_allocated: NDArray[np.int64],
-    residents: NDArray[np.int64],
-    cpu: int,
-    memory: int,
-    least: float,
-    below: float,
-    later_least: float,
-    later_below: float,
-    at_least: int = 1,
-    platform: NDArray[np.int64] | None = None,
-    suitable: NDArray[np.uint8] | None = None,
-) -> tuple[bool, bool, float, float]: ...
 def near_best(
     drop: NDArray[np.float64],
     variance: NDArray[np.float64],
@@ -52,32 +23,51 @@ def near_best(
     slower_by: float,
     std: float,
     share: float,
-) -> NDArray[np.bool_] | None: ...
-def tiers_with_room(
-    quality: NDArray[np.float64],
-    accepting: NDArray[np.uint8],
-    cpu_capacity: NDArray[np.int64],
-    cpu_allocated: NDArray[np.int64],
-    memory_capacity: NDArray[np.int64],
-    memory_allocated: NDArray[np.int64],
-    cpu: int,
-    memory: int,
-    bounds: list[float],
-) -> tuple[list[NDArray[np.bool_]], list[bool]]: ...
-def refresh_quality(
-    levels: NDArray[np.float64], rows: list[int], quality: NDArray[np.float64], sources: int
-) -> None: ...
+) -> bytes | None: ...
 
 class BusyCurve:
     def __init__(self, times: NDArray[np.float64], shares: NDArray[np.float64]) -> None: ...
     def releases(self, began: list[list[float]], now: float, most: int) -> Releases: ...
 
-class OrderedRows:
-    def quantiles(
-        self, values: NDArray[np.float64], counts: NDArray[np.uint8], shares: list[float]
-    ) -> list[float]: ...
-
 class Releases:
     def expected(self, seconds: list[float]) -> list[float]: ...
-    def expected_by(self, seconds: float) -> float: ...
     def within(self, seconds: list[float], position: int) -> list[float]: ...
+
+class ServerRooms:
+    def __init__(
+        self,
+        accepting: NDArray[np.uint8],
+        unsettled: NDArray[np.uint8],
+        cpu_capacity: NDArray[np.int64],
+        cpu_allocated: NDArray[np.int64],
+        memory_capacity: NDArray[np.int64],
+        memory_allocated: NDArray[np.int64],
+        residents: NDArray[np.int64],
+        platform: NDArray[np.int64],
+        platforms: int,
+    ) -> None: ...
+    def served(
+        self,
+        quality: NDArray[np.float64],
+        cpu: int,
+        memory: int,
+        own: tuple[float, float],
+        turned: tuple[float, float],
+        servers: int,
+        suitable: bytes | None,
+        ends: Releases,
+        seconds: list[float],
+        turns_after: float,
+        gives: float,
+        exponent: float,
+    ) -> list[float]: ...
+    def room(
+        self,
+        quality: NDArray[np.float64],
+        cpu: int,
+        memory: int,
+        own: tuple[float, float],
+        turned: tuple[float, float],
+        servers: int = 1,
+        suitable: bytes | None = None,
+    ) -> tuple[bool, bool, float, float]: ...

@@ -6,19 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wharfinger.model.arrays import normal_below
-from wharfinger.model.interference import SharedResource
-from wharfinger.model.profile import Estimate
-from wharfinger.native import (
-    BusyCurve,
-    OrderedRows,
-    near_best,
-    needed_quality,
-    refresh_quality,
-    room_by_quality,
-    sample_ages,
-    switch_after,
-    tiers_with_room,
-)
+from wharfinger.native import BusyCurve, ServerRooms, near_best, sample_ages, switch_after
+from wharfinger.policies.admission.waits import server_rooms
 from wharfinger.testing.policy import make_view
 
 
@@ -62,7 +51,7 @@ def test_when_busy_servers_come_free(seed, most, times, points):
     none, mean, variance = reference_releases(table, began, 990.0, most, seconds)
     releases = BusyCurve(*table).releases(began, 990.0, most)
     assert releases.expected(seconds.tolist()) == pytest.approx(mean.tolist(), abs=1e-9)
-    assert [releases.expected_by(t) for t in seconds] == releases.expected(seconds.tolist())
+    assert [releases.expected([t])[0] for t in seconds] == releases.expected(seconds.tolist())
     assert releases.within(seconds.tolist(), 1) == pytest.approx((1 - none).tolist(), abs=1e-9)
     for position in (2, 7):
         deviations = (mean - (position - 0.5)) / np.sqrt(np.maximum(variance, 1e-12))
@@ -142,25 +131,53 @@ def test_servers_with_room_by_their_quality(seed, servers):
     quality = np.array([random.choice((0.0, 0.3, 0.5, 1.0, random.random())) for _ in view.names])
     own, later = (0.5, random.choice((0.8, np.inf))), (random.choice((-np.inf, 0.3)), np.inf)
     need = random.choice((0, 500, 4000)), random.choice((0, 2**26, 2**33))
-    columns = (view.accepting, view.unsettled, view.cpu_capacity, view.cpu_allocated,
-               view.memory_capacity, view.memory_allocated, view.residents)  # fmt: skip
-    has_room, has_later, share, later_share = room_by_quality(
-        quality, *columns, *need, *own, *later
-    )
+    rooms = server_rooms(view)
+    has_room, has_later, share, later_share = rooms.room(quality, *need, own, later)
     (own_now, own_then), (later_now, later_then) = reference_room(quality, view, *need, own, later)
     assert has_room == own_now
     if not own_now:
         assert (has_later, share, later_share) == (later_now, own_then, later_then)
     with pytest.raises(ValueError, match="different lengths"):
-        room_by_quality(quality[1:], *columns, *need, *own, *later)
-    suitable = np.array([random.random() < 0.5 for _ in view.platforms], dtype=np.uint8)
-    of_suitable = np.where(suitable[view.platform] > 0, quality, np.nan)
-    given = 1, view.platform, suitable
-    assert room_by_quality(quality, *columns, *need, *own, *later, *given) == room_by_quality(
-        of_suitable, *columns, *need, *own, *later
-    )
+        rooms.room(quality[1:], *need, own, later)
+    suitable = np.array([random.random() < 0.5 for _ in view.platforms], dtype=np.bool_)
+    of_suitable = np.where(suitable[view.platform], quality, np.nan)
+    told = rooms.room(quality, *need, own, later, 1, suitable.tobytes())
+    assert told == rooms.room(of_suitable, *need, own, later)
+    with pytest.raises(ValueError, match="platforms are told"):
+        rooms.room(quality, *need, own, later, 1, suitable.tobytes()[1:])
+
+
+def test_columns_of_servers_have_one_length_and_are_read_again():
+    ones, flags = np.full(3, 1000), np.ones(3, dtype=np.uint8)
+    held, none = ones.copy(), np.zeros(3, dtype=np.int64)
+    rooms = ServerRooms(flags, 0 * flags, ones, held, ones, none, none + 1, none, 1)
+    asked = np.array([0.2, 0.5, 0.9]), 500, 100, (0.5, np.inf), (0.1, np.inf)
+    assert rooms.room(*asked) == (False, False, 1.0, 1.0)
+    held[0] = 0
+    assert rooms.room(*asked) == (False, True, 1.0, 1.0)
+    held[1] = 500
+    assert rooms.room(*asked)[0]
     with pytest.raises(ValueError, match="different lengths"):
-        room_by_quality(quality, *columns, *need, *own, *later, 1, None, suitable)
+        ServerRooms(flags, 0 * flags, ones, held[1:], ones, none, none, none, 1)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 30), st.floats(0, 40), st.integers(1, 3))
+def test_what_ends_places_it_with_the_probability_of_the_formula(seed, servers, turns, together):
+    random = Random(seed)
+    view = make_view(random, servers)
+    quality = np.array([random.random() for _ in view.names])
+    own, turned, need = (0.6, np.inf), (0.3, np.inf), (random.choice((0, 500, 4000)), 2**26)
+    times = sorted(random.uniform(0, 50) for _ in range(5))
+    ends = BusyCurve(np.array([0.0, 60.0]), np.array([0.0, 0.9])).releases([[1.0, 7.0]], 9.0, 2)
+    asked = together, None, ends, times, turns, 0.5, together + 0.3 * 4
+    told = server_rooms(view).served(quality, *need, own, turned, *asked)
+    now, later, share, share_later = server_rooms(view).room(quality, *need, own, turned, together)
+    for time, end, got in zip(times, ends.expected(times), told, strict=True):
+        (at_turn,) = ends.expected([turns])
+        before = min(end, at_turn)
+        useful = before * share + (end - before) * share_later
+        placed = now or (later and time > turns)
+        assert got == (1 if placed else pytest.approx((1 - np.exp(-useful / 2)) ** asked[-1]))
 
 
 @pytest.mark.parametrize("order", ["in turn", "one after the other"])
@@ -174,10 +191,11 @@ def test_of_many_servers_some_tell_the_share_of_all(order: str) -> None:
     capacity, memory = np.full(count, 4000), np.full(count, 2**30)
     residents = rng.integers(1, 5, count)
     allocated = rng.integers(3500, 4001, count)
-    columns = ones, unsettled, capacity, allocated, memory, memory // 2, residents
-    asked = 1000, 2**20, 0.5, np.inf, 0.7, np.inf, 1, platform, suitable
+    columns = ones, unsettled, capacity, allocated, memory, memory // 2, residents, platform
+    rooms = ServerRooms(*columns, platforms)
+    asked = 1000, 2**20, (0.5, np.inf), (0.7, np.inf), 1, suitable.tobytes()
     quality = rng.random(count)
-    told = room_by_quality(quality, *columns, *asked)
+    told = rooms.room(quality, *asked)
     assert told[:2] == (False, False)
     staying = 1 - 1 / residents
     then = 1 - (1 - quality) * staying
@@ -186,7 +204,7 @@ def test_of_many_servers_some_tell_the_share_of_all(order: str) -> None:
         whole = residents[useful & (then >= least)].sum() / residents.sum()
         assert share == pytest.approx(whole, abs=0.05)
     allocated[4321], platform[4321], quality[4321] = 0, 0, 1.0
-    assert room_by_quality(quality, *columns, *asked) == (True, False, 1.0, 1.0)
+    assert rooms.room(quality, *asked) == (True, False, 1.0, 1.0)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 9))
@@ -207,65 +225,6 @@ def test_platforms_near_the_best_are_those_of_which_that_is_as_likely(seed, coun
         assert found is None
     else:
         assert found is not None
-        assert found.tolist() == near.tolist()
+        assert list(found) == near.tolist()
     with pytest.raises(ValueError, match="different lengths"):
         near_best(drop, variance[1:], largest, 2000, longer, 0.02, 0.3)
-
-
-@given(st.integers(0, 2**32), st.integers(1, 12))
-def test_quality_is_worked_out_for_the_rows_that_are_named(seed, servers):
-    rng = np.random.default_rng(seed)
-    levels = rng.uniform(-10, 140, (4, 10, servers))
-    left = (100 - np.minimum(levels[2], 100)).mean(axis=0)
-    tolerated = np.clip(levels[0], 0, 100).mean(axis=0)
-    quality, rows = np.full((2, servers), -1.0), np.nonzero(rng.random(servers) < 0.5)[0].tolist()
-    refresh_quality(levels, rows, quality, levels.shape[1])
-    expected = np.full((2, servers), -1.0)
-    expected[:, rows] = np.array([left / 100, (left + tolerated) / 200])[:, rows]
-    assert quality == pytest.approx(expected)
-    with pytest.raises(ValueError, match="no row"):
-        refresh_quality(levels, [servers], quality, levels.shape[1])
-
-
-def test_what_is_unknown_of_a_workload_needs_nothing():
-    ten = frozenset(list(SharedResource)[:10])
-    scores = [Estimate(120.0, 1.0), Estimate(30.0, 1.0)]
-    caused = dict(zip(SharedResource, scores, strict=False))
-    assert needed_quality(caused, None, ten) == pytest.approx(0.13)
-    assert needed_quality(caused, caused, ten) == pytest.approx((130 + 70) / 2 / 1000)
-    assert needed_quality({}, {}, ten) == 0
-
-
-@given(st.integers(0, 2**32), st.integers(1, 30), st.integers(1, 5))
-def test_tiers_of_servers_and_which_have_room(seed, servers, ranges):
-    random = Random(seed)
-    view = make_view(random, servers)
-    quality = np.array([random.choice((0.0, 0.25, 0.5, 1.0, random.random())) for _ in view.names])
-    bounds = [*sorted(random.choice((0.25, 0.5, random.random())) for _ in range(ranges)), np.inf]
-    columns = (view.accepting, view.cpu_capacity, view.cpu_allocated, view.memory_capacity,
-               view.memory_allocated)  # fmt: skip
-    tiers, has_room = tiers_with_room(quality, *columns, 500, 2**26, bounds)
-    usable = (view.accepting > 0) & (view.cpu_capacity - view.cpu_allocated >= 500)
-    usable &= view.memory_capacity - view.memory_allocated >= 2**26
-    for at, (tier, fits) in enumerate(zip(tiers, has_room, strict=True)):
-        inside = (bounds[at] <= quality) & (quality < bounds[at + 1])
-        assert tier.tolist() == inside.tolist()
-        assert fits == (inside & usable).any()
-    with pytest.raises(ValueError, match="two bounds"):
-        tiers_with_room(quality, *columns, 500, 2**26, [0.0])
-
-
-@given(st.integers(0, 2**32), st.integers(1, 40))
-def test_quantiles_of_rows_that_change_now_and_then(seed, rows):
-    rng, ordered = np.random.default_rng(seed), OrderedRows()
-    values, counts = rng.random(rows).round(1), (rng.random(rows) < 0.7).astype(np.uint8)
-    shares = (np.arange(1, 5) / 5).tolist()
-    for changes in (0, 1, 3, rows, 0, 2):
-        at = rng.integers(0, rows, changes)
-        values[at], counts[at] = rng.random(changes).round(1), rng.random(changes) < 0.7
-        if rng.random() < 0.2:
-            rows += 1
-            values, counts = np.resize(values, rows), np.resize(counts, rows)
-        told = ordered.quantiles(values, counts, shares)
-        there = values[counts > 0]
-        assert told == (np.quantile(there, shares).tolist() if there.size else shares)

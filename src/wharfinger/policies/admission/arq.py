@@ -28,7 +28,7 @@ from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
 from wharfinger.model.queue_accounts import DEMAND, QueueAccount
 from wharfinger.model.view import Request, View
 from wharfinger.model.workload import Run, Workload, WorkloadType
-from wharfinger.native import OrderedRows, Releases, switch_after
+from wharfinger.native import OrderedRows, Releases, replaced, switch_after
 from wharfinger.policies.admission.busy_periods import (
     FEW,
     BusyFamily,
@@ -50,15 +50,16 @@ from wharfinger.policies.admission.quality import (
 from wharfinger.policies.admission.slack import (
     LEAST_WAIT,
     WaitingSlack,
-    formatted,
+    in_tenths,
     waiting_slack,
 )
 from wharfinger.policies.admission.stability import QueueLoad, load_factors
 from wharfinger.policies.admission.switching import Objective
 from wharfinger.policies.admission.waits import (
+    GIVES,
+    TAKEN,
     TakenServers,
-    room,
-    served,
+    server_rooms,
     tiers_by_quality,
     with_room,
 )
@@ -173,6 +174,9 @@ class Arq(Fifo):
         self.queues = (ANY, *reversed(self._classes), *late, BEST_EFFORT)
         self._takes_better = self.settings.objective is Objective.MAX
         self._takes_higher = self.settings.higher is Higher.ALWAYS
+        self._serves_shortest = self.settings.order is ServiceOrder.SHORTEST
+        self._takes_platforms = self.settings.platforms is Platforms.ANY
+        self._has_equal_ranges = self.settings.ranges is Ranges.EQUAL
         self._ahead = tuple(self.queues[: count - at] for at in range(count))
         # The lowest stands for one below it, to which nothing turns.
         self._with_lower = tuple(
@@ -196,7 +200,7 @@ class Arq(Fifo):
             verdict = replace(
                 verdict, decision=replace(verdict.decision, reason=reason, message=message)
             )
-        if self.settings.order is ServiceOrder.ARRIVAL:
+        if not self._serves_shortest:
             return verdict
         # As stated: what others take changes as they end, and would reorder those that say nothing.
         expected = expected_seconds(request.workload, None)
@@ -219,7 +223,7 @@ class Arq(Fifo):
         profile += SETUP_SECONDS
         if limit >= profile:
             return ReasonCode.OK, ""
-        told = f"{slack.why()}, and its profile takes {formatted(round(profile, 1))}"
+        told = f"{slack.why()}, and its profile takes {in_tenths(profile)}"
         return ReasonCode.NO_SLACK, f"{told}: then it takes any server, without waiting for quality"
 
     def enqueue(self, request: Request, view: AdmissionView) -> Admit:
@@ -244,7 +248,7 @@ class Arq(Fifo):
         message = f"class {at + 1} of {len(self._classes)}: it needs {needs:.0%} of a server"
         place = self._place_in(at, request, rank, view)
         told, review_at = self._waiting(request, place, slack, view, message, {DEMAND: needs})
-        return Admit(told, queue, review_at, rank)
+        return replaced(_WAITS_IN, decision=told, queue=queue, review_at=review_at, rank=rank)
 
     def review(self, request: Request, queue: str, view: AdmissionView) -> Divert | None:
         """To the class below at its time; at the end of its slack it may take any server."""
@@ -283,14 +287,12 @@ class Arq(Fifo):
 
     def _served_first(self, request: Request) -> Divert:
         """Of one that has been served last for as long as it runs."""
-        waited = formatted(round(request.waited_seconds, 1))
+        waited = in_tenths(request.waited_seconds)
         message = f"it is not put last any more: it has waited for {waited}, as long as it runs"
         return Divert(ANY, self._decision(message, {}))
 
     def _rank(self, slack: WaitingSlack) -> float:
-        if self.settings.order is ServiceOrder.ARRIVAL or slack.expected_seconds is None:
-            return 0.0
-        return slack.expected_seconds
+        return (slack.expected_seconds or 0.0) if self._serves_shortest else 0.0
 
     def _place_in(
         self, at: int, request: Request, rank: float, view: AdmissionView, leaves: int = 0
@@ -319,15 +321,16 @@ class Arq(Fifo):
         numbers["slack_seconds"], numbers["waiting_before"] = left, float(before)
         numbers["switch_seconds"] = after
         where = self._classes[at - 1] if at > 0 and after < left else "any server"
-        need, told = request.reserved(view.cluster.capabilities), ""
-        suitable = self._suitable(request, slack, view.cluster, need)
+        cpu, told = request.reserved_cpu(view.cluster.capabilities), ""
+        need = cpu, request.workload.reservation.memory_bytes
+        suitable = self._suitable(request, slack, view.cluster, cpu)
         in_time = self._served(place, need, ends, [left], after, view, suitable)
         if in_time is not None:
             over = numbers["wait_over_slack_probability"] = 1 - in_time[0]
             told = f"; it should be placed by then with {1 - over:.0%}"
         message = (
             f"{why}; {before} wait before it, {slack.why()}{told}; "
-            f"after {formatted(round(after, 1))} it turns to {where}"
+            f"after {in_tenths(after)} it turns to {where}"
         )
         return self._decision(message, numbers), view.now + after
 
@@ -347,11 +350,13 @@ class Arq(Fifo):
         else:
             own, below = (self._ends_of(self._classes[each], view) for each in (at, at - 1))
         budget = left + (slack.expected_seconds or left)
-        middle = ((at + 0.5) / count, (at - 0.5) / count)
-        after = switch_after(own, position, below, lower, *middle, left, budget, self._takes_better)
+        middle, middle_below = (at + 0.5) / count, (at - 0.5) / count
+        after = switch_after(
+            own, position, below, lower, middle, middle_below, left, budget, self._takes_better
+        )
         if after is None:
             after = left / (at + 1)  # Nothing is known: each class gets its part.
-        return min(max(after, LEAST_WAIT), left)
+        return after if after > LEAST_WAIT else LEAST_WAIT
 
     # --- slack ------------------------------------------------------------------------------
 
@@ -365,10 +370,10 @@ class Arq(Fifo):
         """Where the classes of workloads begin; ``None`` = no server's quality is known."""
         if not has_scores(view.cluster):
             return None
+        if self._has_equal_ranges:
+            return self._equal
         begin = _noted(view.note).edges
-        if self.settings.ranges is Ranges.QUANTILE and len(begin) == len(self._classes) - 1:
-            return begin
-        return self._equal
+        return begin if len(begin) == len(self._classes) - 1 else self._equal
 
     def pools(self, cluster: View) -> NDArray[np.intp] | None:
         """(S,) the class of each server, as it is now; ``None`` = no scores are known."""
@@ -379,7 +384,7 @@ class Arq(Fifo):
 
     def _pools_begin(self, of_servers: Array, cluster: View) -> Sequence[float]:
         """Where the classes of servers begin."""
-        if self.settings.ranges is Ranges.EQUAL:
+        if self._has_equal_ranges:
             return self._equal
         return self._ordered.quantiles(of_servers, cluster.accepting, self._equal)
 
@@ -397,11 +402,11 @@ class Arq(Fifo):
             return ()
         begin = self._pools_begin(of_servers, view.cluster)
         need = request.reserved(view.cluster.capabilities)
-        suitable = self._suitable(request, slack, view.cluster, need)
+        suitable = self._suitable(request, slack, view.cluster, need.cpu_millicpus)
         # What its residents cause is what their server's quality is: it may come into any class.
         awaited = np.ones(len(of_servers), dtype=np.bool_)
         if suitable is not None:
-            awaited = suitable[view.cluster.platform]
+            awaited = np.frombuffer(suitable, dtype=np.bool_)[view.cluster.platform]
         if self._takes_higher:
             good = awaited & (of_servers >= (begin[at - 1] if at else -inf))
             return () if good.all() else ServerSets.of([good], awaited)
@@ -414,17 +419,17 @@ class Arq(Fifo):
         return ServerSets.of(useful or [tiers[0]], awaited)
 
     def _suitable(
-        self, request: Request, slack: WaitingSlack, cluster: View, need: Allocation
-    ) -> NDArray[np.bool_] | None:
-        """(P,) the platforms that one takes that waits in a class; ``None`` = all."""
-        if self.settings.platforms is Platforms.ANY:
+        self, request: Request, slack: WaitingSlack, cluster: View, cpu_millicpus: int
+    ) -> bytes | None:
+        """(P,) the platforms, as bytes, that one takes that waits in a class; ``None`` = all."""
+        if self._takes_platforms:
             return None
-        return suitable_platforms(request, slack, cluster, need.cpu_millicpus)
+        return suitable_platforms(request, slack, cluster, cpu_millicpus)
 
     def blocks(self, reason: ReasonCode) -> bool:
         """For want of room; of a server of its class only where all of a class take the same."""
         if reason is ReasonCode.WAITS_FOR_QUALITY:
-            return self.settings.platforms is Platforms.ANY
+            return self._takes_platforms
         return super().blocks(reason)
 
     # --- waits ------------------------------------------------------------------------------
@@ -444,24 +449,24 @@ class Arq(Fifo):
 
     def _all_ends(self, view: AdmissionView) -> Releases | None:
         """When what all queues have placed should end."""
-        began = [account.began for account in view.accounts.values() if account.began]
+        began = [times for account in view.accounts.values() if (times := account.began)]
         return _ends(_noted(view.note).fits.get(""), began, view.now)
 
     def _served(
         self,
         place: "_Place",
-        need: Allocation,
+        need: tuple[int, int],
         ends: Releases | None,
         times: list[float],
         turns_after: float,
         view: AdmissionView,
-        suitable: NDArray[np.bool_] | None = None,
+        suitable: bytes | None = None,
     ) -> list[float] | None:
         """Probability that one that waits in a class is placed, by time; ``None`` = unknown.
 
-        It turns to the class below ``turns_after`` so many seconds: from then on the ends there
-        count, and the servers that have room there now. ``suitable`` (P,) are the platforms that it
-        takes; ``None`` = all.
+        ``need`` are its thousandths of a CPU and bytes of memory. It turns to the class below
+        ``turns_after`` so many seconds: from then on the ends there count, and the servers that
+        have room there now. ``suitable`` (P,) are the platforms that it takes; ``None`` = all.
         """
         at, cluster = place.at, view.cluster
         of_servers = qualities(cluster, self.settings.quality)
@@ -470,21 +475,21 @@ class Arq(Fifo):
         begin = self._pools_begin(of_servers, cluster)
         own = self._taken_from(at, begin, view)
         turned = self._taken_from(at - 1, begin, view) if at > 0 else own
-        has_place, turns_to_place, share, share_turned = room(
-            cluster, of_servers, need, own, turned, place.servers, suitable
-        )
-        if has_place:
-            return [1.0] * len(times)
         before = place.before
         before += place.ahead if self._takes_higher else view.waiting.get(ANY, 0)
-        at_turn = ends.expected_by(turns_after)
-        in_time = []
-        for time, end in zip(times, ends.expected(times), strict=True):
-            before_turn = min(end, at_turn)
-            useful = before_turn * share + (end - before_turn) * share_turned
-            placed = turns_to_place and time > turns_after
-            in_time.append(1.0 if placed else served(useful, before, place.servers))
-        return in_time
+        return server_rooms(cluster).served(
+            of_servers,
+            *need,
+            own,
+            turned,
+            place.servers,
+            suitable,
+            ends,
+            times,
+            turns_after,
+            GIVES,
+            place.servers + TAKEN * before,
+        )
 
     def _taken_from(self, at: int, begin: Sequence[float], view: AdmissionView) -> TakenServers:
         """The qualities of servers that those that wait in a class may take."""
@@ -526,9 +531,10 @@ class Arq(Fifo):
             return report
         times: list[float] = np.linspace(0.0, 2 * busy.median(), GRID).tolist()
         ends = self._all_ends(view)
-        rank = busy.median() if self.settings.order is ServiceOrder.SHORTEST else 0.0
+        rank = busy.median() if self._serves_shortest else 0.0
         place = self._place_in(at, _NEXT_REQUEST, rank, view)
-        in_time = self._served(place, usual, ends, times, times[-1], view)
+        need = usual.cpu_millicpus, usual.memory_bytes
+        in_time = self._served(place, need, ends, times, times[-1], view)
         if in_time is None:
             return report
         reached = [
@@ -583,14 +589,16 @@ class Arq(Fifo):
             seconds = [s for each in view.accounts.values() for s in each.busy_seconds]
             typical = float(np.median(seconds))
         begin: Sequence[float] = ()
-        if self._classes and self.settings.ranges is Ranges.QUANTILE and len(demands) >= FEW:
+        if self._classes and not self._has_equal_ranges and len(demands) >= FEW:
             begin = edges(len(self._classes), Ranges.QUANTILE, demands).tolist()
         return _note_of(made, begin, typical)
 
     def _decision(self, message: str, numbers: dict[str, float]) -> Decision:
-        return Decision(
-            Stage.ADMISSION, self.name, True, ReasonCode.OK, message=message, numbers=numbers
-        )
+        return replaced(_ADMITTED, message=message, numbers=numbers)
+
+
+_ADMITTED = Decision(Stage.ADMISSION, Arq.name, True, ReasonCode.OK, message="")
+_WAITS_IN = Admit()
 
 
 def _ends(busy: BusyPeriods | None, began: list[list[float]], now: float) -> Releases | None:

@@ -5,9 +5,6 @@ platforms it runs slower than its tolerance allows. What is left of its slack sa
 it may run; what is classified says how likely it is not slower.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
 from wharfinger.classification.prediction import slower
 from wharfinger.classification.worth import LEAST_STD
 from wharfinger.model.view import Request, View
@@ -15,23 +12,26 @@ from wharfinger.model.workload import WorkloadType
 from wharfinger.native import near_best
 from wharfinger.policies.admission.slack import WaitingSlack
 
+_SERVICE = WorkloadType.LATENCY_CRITICAL
 NEAR_BEST = 0.3
 """Share of the best platform's probability that suffices. Measured (docs/arq-measured.md)."""
 
 
 def suitable_platforms(
     request: Request, slack: WaitingSlack, cluster: View, cpu_millicpus: int
-) -> NDArray[np.bool_] | None:
-    """(P,) the platforms on which its target is not much less likely kept than on the best.
+) -> bytes | None:
+    """The platforms on which its target is not much less likely kept than on the best.
 
-    The best is the one that does most for it of those with a server that it fits on when that is
-    empty. Interference is left out: it is not known before a server is chosen. ``None`` = all are
-    suitable, or nothing is known. Of a service nothing says how long it takes.
+    A byte for each, 1 or 0; ``None`` = all are suitable, or nothing is known. The best is the one
+    that does most for it of those with a server that it fits on when that is empty. Interference is
+    left out: it is not known before a server is chosen. Of a service nothing says how long it
+    takes.
     """
     known, expected = request.classification, slack.expected_seconds
-    serves = request.workload.type is WorkloadType.LATENCY_CRITICAL
-    if known is None or not expected or serves or len(cluster.platforms) < 2:
+    if known is None or not expected or len(cluster.platforms) < 2:
+        return None
+    if request.workload.type is _SERVICE:
         return None
     drop, variance = slower(known, cluster.platforms, cpu_millicpus)
     largest, longer = cluster.largest_cpu(request.allowed), slack.spare_seconds / expected
-    return near_best(drop, variance, largest, max(1, cpu_millicpus), longer, LEAST_STD, NEAR_BEST)
+    return near_best(drop, variance, largest, cpu_millicpus or 1, longer, LEAST_STD, NEAR_BEST)

@@ -25,8 +25,21 @@ LEAST_SPARE = 0.1
 """Share of its time that a target rate must spare it to count: less may be the estimate's error."""
 KEPT = 4096
 """So many workloads' best rates are kept: their slack is asked for again and again."""
-formatted = lru_cache(maxsize=4096)(format_duration)
-"""Of tenths of a second, of which there are few."""
+_SERVICE = WorkloadType.LATENCY_CRITICAL
+
+
+def in_tenths(seconds: float) -> str:
+    """To a tenth of a second, and not negative.
+
+    >>> in_tenths(61.46), in_tenths(-0.2)
+    ('1m1.5s', '0s')
+    """
+    return _tenths(int(10 * seconds + 0.5) if seconds > 0 else 0)
+
+
+@lru_cache(maxsize=4096)
+def _tenths(count: int) -> str:
+    return format_duration(count / 10)
 
 
 class WaitingSlack(NamedTuple):
@@ -64,13 +77,13 @@ class WaitingSlack(NamedTuple):
             return self.bound
         if self.is_lost:
             taken = self.expected_seconds or 0.0
-            allowed = formatted(round(max(0.0, taken + self.limit_seconds), 1))
-            return f"it should take {formatted(round(taken, 1))}, and {self.bound} allows {allowed}"
+            allowed = in_tenths(taken + self.limit_seconds)
+            return f"it should take {in_tenths(taken)}, and {self.bound} allows {allowed}"
         share = "" if self.tolerance is None else f" of {self.tolerance:.0%}"
-        why = f"{self.bound}{share} lets it wait for {formatted(round(self.limit_seconds, 1))}"
+        why = f"{self.bound}{share} lets it wait for {in_tenths(self.limit_seconds)}"
         if self.left_seconds > LEAST_WAIT:
             return why
-        return f"{why}, and it has waited for {formatted(round(self.waited_seconds, 1))}"
+        return f"{why}, and it has waited for {in_tenths(self.waited_seconds)}"
 
 
 def waiting_slack(
@@ -81,7 +94,8 @@ def waiting_slack(
     ``platforms`` are those of the cluster; ``others`` run for so many seconds, which is taken where
     nothing tells how long this one does.
     """
-    workload, waited = request.workload, max(0.0, request.waited_seconds)
+    workload, waited = request.workload, request.waited_seconds
+    waited = waited if waited > 0 else 0.0
     target, known = workload.target, request.measurements
     work = workload.measure.progress_total or (known and known.total)
     told = workload.expected_seconds
@@ -96,7 +110,7 @@ def waiting_slack(
         # How long it may wait does not say how slowly it may run.
         unstated = replace(request, workload=replace(workload, waiting_seconds=None))
         spare = waiting_slack(unstated, platforms, others).spare_seconds
-    elif workload.type is WorkloadType.LATENCY_CRITICAL or target is None:
+    elif workload.type is _SERVICE or target is None:
         return WaitingSlack(0.0, told, "nothing says how long it may wait")
     elif told is not None and target.completion_seconds is not None:
         limit, bound, expected = target.completion_seconds - told, "its deadline", told
@@ -112,8 +126,9 @@ def waiting_slack(
         tolerance = workload.tolerance
         limit, bound = tolerance * expected, "its tolerance"
         spare = _spare(request, platforms) * expected - waited
-    left = max(0.0, limit - waited)
-    return WaitingSlack(left, expected, bound, limit, waited, tolerance, max(left, spare))
+    left = limit - waited if limit > waited else 0.0
+    spare = spare if spare > left else left
+    return WaitingSlack(left, expected, bound, limit, waited, tolerance, spare)
 
 
 def _spare(request: Request, platforms: Sequence[str]) -> float:

@@ -6,16 +6,15 @@ what is free then suffices and its quality is high enough then.
 """
 
 from collections.abc import Sequence
-from math import exp
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wharfinger.core.seams.admission import Servers
 from wharfinger.model.allocation import Allocation
 from wharfinger.model.arrays import Array
+from wharfinger.model.memo import by_identity
 from wharfinger.model.view import View
-from wharfinger.native import room_by_quality, tiers_with_room
+from wharfinger.native import ServerRooms, tiers_with_room
 
 GIVES = 0.5
 """Share of the ends that should give it a place which do: classes of servers change, and others
@@ -25,28 +24,16 @@ TAKEN = 0.3
 beside it. Measured, too."""
 
 
+VIEWS = 8
+"""Of so many views the columns are kept at hand."""
 TakenServers = tuple[float, float]
 """The least quality of servers that may be taken, and the one above which they may not."""
 
 
-def room(
-    cluster: View,
-    quality: Array,
-    need: Allocation,
-    own: TakenServers,
-    turned: TakenServers,
-    servers: int = 1,
-    suitable: NDArray[np.bool_] | None = None,
-) -> tuple[bool, bool, float, float]:
-    """Whether it has a place on so many servers now, and of all ends the share that gives it one.
-
-    Both ways: on servers that it may take from its queue, and on those of the queue to which it
-    turns; of ``suitable`` platforms (P,) alone, ``None`` = of all. What ends is taken to hold as
-    much as the mean of its server, and what a server lacks in quality to be of all residents alike.
-    Where it has a place the others are not worked out.
-    """
-    return room_by_quality(
-        quality,
+@by_identity(maxsize=VIEWS)
+def server_rooms(cluster: View) -> ServerRooms:
+    """Of a view, whose columns follow the cluster."""
+    return ServerRooms(
         cluster.accepting,
         cluster.unsettled,
         cluster.cpu_capacity,
@@ -54,13 +41,8 @@ def room(
         cluster.memory_capacity,
         cluster.memory_allocated,
         cluster.residents,
-        need.cpu_millicpus,
-        need.memory_bytes,
-        *own,
-        *turned,
-        servers,
         cluster.platform,
-        None if suitable is None else suitable.view(np.uint8),
+        len(cluster.platforms),
     )
 
 
@@ -87,14 +69,3 @@ def with_room(cluster: View, need: Allocation) -> Servers:
     memory = cluster.memory_capacity - cluster.memory_allocated >= need.memory_bytes
     open_now = (cluster.accepting > 0) & (cluster.unsettled == 0)
     return np.asarray(cpu & memory & open_now, dtype=np.bool_)
-
-
-def served(ends: float, before: float, servers: int = 1) -> float:
-    """Probability that it is served on so many servers, while so many wait before it.
-
-    ``ends`` are the expected ones that should give it a place. Their number is Poisson distributed.
-
-    >>> [round(served(ends, 0), 3) for ends in (0.0, 2.0, 6.0)]
-    [0.0, 0.632, 0.95]
-    """
-    return float((1 - exp(-GIVES * ends)) ** (servers + TAKEN * before))
