@@ -183,6 +183,7 @@ def classified(
         tolerated={INTEGER: Estimate(tolerates, 6.0), STORAGE: Estimate(90.0, 12.0)},
         caused={INTEGER: Estimate(causes, 5.0), STORAGE: Estimate(3.0, 4.0)},
         measured=5,
+        scores_measured=True,
     )
 
 

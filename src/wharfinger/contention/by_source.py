@@ -11,6 +11,9 @@ The slowdown is read off the sensitivity curve, of which one point is known: at 
 square: such curves are flat until the resource is short, and a line from 0 would add up to a loss
 that nobody suffers, once several neighbors press a little on each of several sources. Variances are
 added.
+
+All this is for newcomers with measured scores. What is only predicted tells no more than the CPU
+that residents hold, which counts instead (``by_share``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +25,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from wharfinger.contention.by_share import ShareAssessment
 from wharfinger.contention.rows import close_up, doubled, grown
 from wharfinger.contention.source_residents import SourceResidents
 from wharfinger.core.seams.contention import (
@@ -60,12 +64,18 @@ class SourceSettings:
             score is extrapolated, and mostly noise.
         max_drop: Largest slowdown by one source, of the logarithm: nine tenths.
         max_variance: Largest variance of that.
+        share_drop: Where no score of the newcomer is measured: what residents that hold all of a
+            server's CPU take off the logarithm of its performance, whatever is predicted; 0 = by
+            predicted scores.
+        share_spread: Standard deviation of that, as a share of it.
     """
 
     drop_at_tolerated: float = 0.05
     min_score: float = 10.0
     max_drop: float = 2.3
     max_variance: float = 1.0
+    share_drop: float = 0.15
+    share_spread: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +133,16 @@ class SourceTable(ContentionTable):
             self._stale.update(range(row, len(self._is_pressed)))
 
     def assess(self, request: Request, view: View, confidence: float) -> Assessment:
-        """By those scores of the newcomer that are known."""
+        """By its scores, if one is measured, else by the CPU that residents hold."""
         classification, servers = request.classification, len(view.names)
         if classification is None or not (classification.tolerated or classification.caused):
             return Assessment(servers)
         self._grow(servers)
-        levels = self._levels[:, :, :servers]
         effort, settings = request.workload.best_effort, self._settings
+        if settings.share_drop > 0 and not (effort or classification.scores_measured):
+            pressed = self._is_pressed[:servers]
+            return ShareAssessment(view, pressed, settings.share_drop, settings.share_spread)
+        levels = self._levels[:, :, :servers]
         residents = self._residents
         return SourceAssessment(
             classification, effort, levels, residents, view, confidence, settings

@@ -169,6 +169,7 @@ def drawn(random: Random) -> Classification:
         {},
         tolerated={s: Estimate(random.uniform(20, 100), 5.0) for s in (DISK, CACHE)},
         caused={s: Estimate(random.uniform(0, 50), 5.0) for s in (DISK, CACHE)},
+        scores_measured=True,
     )
 
 

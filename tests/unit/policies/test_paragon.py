@@ -51,6 +51,7 @@ def known(
         caused={} if caused is None else {source: Estimate(caused, std)},
         platform="test",
         platforms={p: Estimate(ratio, 0.05) for p, ratio in (platforms or {}).items()},
+        scores_measured=True,
     )
 
 

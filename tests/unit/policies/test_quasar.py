@@ -59,7 +59,13 @@ def known(
         {r: Estimate(s, score_std) for r, s in given.items()} for given in (tolerated, caused)
     ]
     return Classification(
-        "hand", "1", {quantity: curve}, tolerated=scores[0], caused=scores[1], total=total
+        "hand",
+        "1",
+        {quantity: curve},
+        tolerated=scores[0],
+        caused=scores[1],
+        total=total,
+        scores_measured=True,
     )
 
 
@@ -730,3 +736,20 @@ def test_where_cpus_are_whole_the_slowest_platform_that_does_is_taken() -> None:
     assert chosen(25.0, whole) == "s1"
     assert chosen(80.0, whole) == "s0"
     assert chosen(200.0, whole) == "s0"
+
+
+def test_where_cpus_are_whole_neighbors_make_no_platform_a_slow_one() -> None:
+    whole = Capabilities(fractional_cpu=False, shares_cpus=False)
+    guess = replace(known(caused={CACHE: 4.0}, tolerated={CACHE: 90.0}), scores_measured=False)
+    view = view_of(4, 4, able=whole, residents={"s0": [guess]}, used={"s0": 1000})
+    assert given(place(view, wants(), guess)) == ("s1", 1000)
+
+
+def test_where_no_score_is_measured_the_cpu_that_residents_hold_counts() -> None:
+    """What is predicted of sources would have it the other way round."""
+    guess = replace(known(tolerated={CACHE: 30.0}), scores_measured=False)
+    loud, quiet = known(caused={CACHE: 60.0}), known(caused={CACHE: 2.0})
+    residents, used = {"s0": [loud], "s1": [quiet]}, {"s0": 500, "s1": 2500}
+    view = view_of(4, 4, residents=residents, used=used)
+    assert given(place(view, wants(), guess))[0] == "s0"
+    assert given(place(view, wants(), replace(guess, scores_measured=True)))[0] == "s1"

@@ -394,8 +394,7 @@ class Quasar(ByReservation):
         kept = possible & ((loss.targets < LOST) | (loss.targets <= bearable))
         reasons[possible & ~kept] = CONTENTION
         if not best_effort and kept.any():
-            first = kept & (gain >= gain[kept].max() - SAME_GAIN)
-            self._prefer_empty(options, score, first)
+            self._prefer_empty(options, score, kept & (gain >= gain[kept].max() - SAME_GAIN))
         options.score[:] = np.where(kept, _ranked_by_gain(score, gain, kept), inf)
         return options
 
@@ -540,16 +539,17 @@ class Quasar(ByReservation):
     ) -> None:
         """Rank what is as good as the best by how much of its CPU is taken.
 
-        Where CPUs are whole, a faster one is no smaller need: the slowest that does is taken.
+        Where CPUs are whole, a faster one is no smaller need: the slowest platform that does first.
         """
         need, view, sizing, does = options.need, options.view, options.sizing, options.does
         if self.settings.same_score <= 0 or not kept.any():
             return
-        best = int(np.where(kept, score, inf).argmin())
+        best = np.where(kept, score, inf).argmin()
         same = kept & (need == need[best]) & (score <= score[best] + self.settings.same_score)
         taken = view.cpu_allocated[same] / view.cpu_capacity[same]
         if not view.capabilities.shares_cpus and sizing is not None and does is not None:
-            taken = does.mean[same] if sizing.reached[same].all() else taken
+            alone = (does.mean + options.contention.suffered.mean)[same]
+            taken += np.floor(alone / SAME_GAIN) * bool(sizing.reached[same].all())
         score[same] = score[best] + LEAST_DIFFERENCE * (taken - taken.max())
 
     def _numbers(self, allocation: Allocation, options: ServerOptions) -> dict[str, float]:
