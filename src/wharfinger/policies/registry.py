@@ -18,6 +18,7 @@ from wharfinger.contention.none import NoContention
 from wharfinger.core.seams.estimation import ProfilingPlanner
 from wharfinger.core.seams.policy import Policy
 from wharfinger.errors import InvalidInput
+from wharfinger.model.interference import SharedResource
 from wharfinger.policies.adaptation.by_target import ByLoad, ByProfile, ByTarget
 from wharfinger.policies.adaptation.slack import TargetSettings
 from wharfinger.policies.admission.arq import Arq, ArqSettings
@@ -39,8 +40,11 @@ from wharfinger.policies.placement.resizing import Feedback, ResizeSettings
 from wharfinger.policies.placement.round_robin import RoundRobin
 from wharfinger.policies.placement.sparrow import Sparrow
 
-SHARES = ("share", "confidence", "tolerance")
-"""Settings whose names end so are from 0 to 1."""
+MOST = {
+    **dict.fromkeys(("share", "confidence", "tolerance", "hopeless", "start_first"), 1),
+    "sources": len(SharedResource),
+}
+"""The most that settings may be whose names end so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,12 +322,13 @@ def _under(settings: Any, told: Mapping[str, Any], within: str = "") -> Any:
 
 
 def _within_range(path: str, value: Any) -> Any:
-    """The value; no number is negative or infinite, and one named for a share is at most 1."""
+    """The value; no number is negative or infinite, and some are limited by their names."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return value
-    most = 1.0 if path.rpartition(".")[2].endswith(SHARES) else inf
+    name = path.rpartition(".")[2]
+    most = next((most for end, most in MOST.items() if name.endswith(end)), inf)
     if not (0 <= value <= most and value < inf):
-        mend = "give a number from 0 to 1" if most == 1 else "give a number, 0 or more"
+        mend = "give a number, 0 or more" if most == inf else f"give a number from 0 to {most}"
         raise InvalidInput(f"setting {path}={value:g}: {mend}")
     return value
 

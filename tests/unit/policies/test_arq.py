@@ -349,6 +349,8 @@ def test_what_can_not_be_kept_is_told_at_once_and_waits_for_nothing(
     assert verdict.decision is not None
     assert verdict.decision.reason is ReasonCode.WILL_MISS
     assert verdict.decision.message == f"{why}; none waits before it"
+    patient = replace(question, workload=replace(question.workload, waiting_seconds=300.0))
+    assert Arq().admit(patient, seen(EMPTY, known=lambda _: MEASURED)) == verdict
     answer = Arq().enqueue(replace(question, measurements=MEASURED), seen(EMPTY))
     assert answer.queue == LATE
     assert answer.decision is not None

@@ -51,6 +51,8 @@ def test_settings_go_to_the_part_that_has_them() -> None:
     ("told", "complaint"),
     [
         ("idle_share=2", "setting idle_share=2: give a number from 0 to 1"),
+        ("hopeless=3", "setting hopeless=3: give a number from 0 to 1"),
+        ("placement.sources=99", "setting sources=99: give a number from 0 to 17"),
         ("probes=few", "paragon: probes='few' is none; write auto, all, or a number of platforms"),
         ("phases.share=1.5", "setting phases.share=1.5: give a number from 0 to 1"),
         ("short_seconds=-1", "setting short_seconds=-1: give a number, 0 or more"),

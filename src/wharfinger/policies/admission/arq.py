@@ -52,6 +52,7 @@ from wharfinger.policies.admission.slack import (
     WaitingSlack,
     in_tenths,
     waiting_slack,
+    without_wait,
 )
 from wharfinger.policies.admission.stability import QueueLoad, load_factors
 from wharfinger.policies.admission.switching import Objective
@@ -213,9 +214,12 @@ class Arq(Fifo):
         has_end = workload.type is not WorkloadType.LATENCY_CRITICAL and workload.target is not None
         if workload.best_effort or not (states_wait or has_end) or not has_scores(view.cluster):
             return ReasonCode.OK, ""
-        slack = self._slack(replace(request, measurements=view.known(request)), view)
-        if slack.is_lost:
-            return ReasonCode.WILL_MISS, f"its target can't be kept: {slack.why()}"
+        known = replace(request, measurements=view.known(request))
+        slack = bound = self._slack(known, view)
+        if states_wait and has_end:  # How long it may wait does not say whether it can be in time.
+            bound = self._slack(replace(known, workload=without_wait(workload)), view)
+        if bound.is_lost:
+            return ReasonCode.WILL_MISS, f"its target can't be kept: {bound.why()}"
         limit, most = slack.limit_seconds, SETUP_SECONDS + workload.profile.seconds
         # One that may not wait at all asks for nothing that a profile could take from it.
         if not limit or limit >= most or not (profile := view.profile_seconds(request)):

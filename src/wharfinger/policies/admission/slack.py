@@ -15,7 +15,7 @@ from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Classification, Measurements
 from wharfinger.model.units import format_duration
 from wharfinger.model.view import Request
-from wharfinger.model.workload import WorkloadType
+from wharfinger.model.workload import Workload, WorkloadType
 
 LEAST_WAIT = 1e-3
 """Seconds; a shorter wait is none."""
@@ -108,7 +108,7 @@ def waiting_slack(
         limit, bound = workload.waiting_seconds, "its manifest"
         expected = others if told is None else told
         # How long it may wait does not say how slowly it may run.
-        unstated = replace(request, workload=replace(workload, waiting_seconds=None))
+        unstated = replace(request, workload=without_wait(workload))
         spare = waiting_slack(unstated, platforms, others).spare_seconds
     elif workload.type is _SERVICE or target is None:
         return WaitingSlack(0.0, told, "nothing says how long it may wait")
@@ -129,6 +129,11 @@ def waiting_slack(
     left = limit - waited if limit > waited else 0.0
     spare = spare if spare > left else left
     return WaitingSlack(left, expected, bound, limit, waited, tolerance, spare)
+
+
+def without_wait(workload: Workload) -> Workload:
+    """The same, which does not say how long it may wait."""
+    return replace(workload, waiting_seconds=None)
 
 
 def _spare(request: Request, platforms: Sequence[str]) -> float:
