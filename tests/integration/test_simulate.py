@@ -175,8 +175,8 @@ def test_all_words_may_stand_before_a_policy(policy: str):
         (("no-such-scenario",), "no-such-scenario"),
         (("synthetic", "--policy", "best"), "'best' is not a policy"),
         (("synthetic", "--compare", "random,random"), "names a policy twice"),
-        (("synthetic", "--policy", "quasar[best=1]"), "'best' is not a setting; there are confid"),
-        (("synthetic", "--adaptation", "by-load[best=1]"), "'best' is not a setting; there are"),
+        (("synthetic", "--policy", "quasar[best=1]"), "'best' is not a setting; near it are"),
+        (("synthetic", "--adaptation", "by-load[best=1]"), "'best' is not a setting; "),
         (
             ("synthetic", "--contention", "by-luck"),
             "there are none, by-source, by-",

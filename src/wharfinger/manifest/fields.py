@@ -348,7 +348,8 @@ SPEC = Section(
             "expected_seconds",
         ),
         "waiting": Section(
-            "How it waits, under an admission that lets workloads wait for better servers.",
+            "How it waits, under an admission that lets workloads wait for better servers. "
+            "Best-effort work does not.",
             {
                 "within": kinds.TIME(
                     "How long it may wait for a server that suits it; then it takes any.",

@@ -6,6 +6,7 @@ path, ``quasar[adaptation.busy=0.8]``. Only this module asks for a policy's name
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from difflib import get_close_matches
 from enum import StrEnum
 from math import inf
 from typing import Any
@@ -21,7 +22,7 @@ from wharfinger.errors import InvalidInput
 from wharfinger.model.interference import SharedResource
 from wharfinger.policies.adaptation.by_target import ByLoad, ByProfile, ByTarget
 from wharfinger.policies.adaptation.slack import TargetSettings
-from wharfinger.policies.admission.arq import Arq, ArqSettings
+from wharfinger.policies.admission.arq import MOST_QUEUES, Arq, ArqSettings
 from wharfinger.policies.admission.fifo import Fifo, FifoSettings
 from wharfinger.policies.placement.autoscale import Autoscale
 from wharfinger.policies.placement.backfill import BackfillPlacement, BackfillSettings, EasySettings
@@ -43,8 +44,13 @@ from wharfinger.policies.placement.sparrow import Sparrow
 MOST = {
     **dict.fromkeys(("share", "confidence", "tolerance", "hopeless", "start_first"), 1),
     "sources": len(SharedResource),
+    "queues": MOST_QUEUES,
 }
 """The most that settings may be whose names end so."""
+LEAST = {"bound": 1, "queues": 1}
+"""The least that settings may be whose names end so; of others 0."""
+LISTED = 20
+"""Of more settings the nearest names are told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +282,9 @@ def split_spec(spec: str, option: str) -> tuple[str, dict[str, str]]:
         key, equals, value = each.partition("=")
         if not equals:
             raise InvalidInput(f"{option}: {each!r} in {spec!r} is not of the form setting=value")
+        if key.strip() in told:
+            mend = "give it once"
+            raise InvalidInput(f"{option}: {key.strip()!r} stands twice in {spec!r}; {mend}")
         told[key.strip()] = value.strip()
     return name, told
 
@@ -296,8 +305,13 @@ def _settings(
             several = " or ".join(having)
             raise InvalidInput(f"{spec}: setting {key!r} could be {several}; name one")
         if not having:
-            names = ", ".join(dict.fromkeys(path.rpartition(".")[2] for path in defaults))
-            raise InvalidInput(f"{spec}: {key!r} is not a setting; there are {names or 'none'}")
+            names = list(dict.fromkeys(path.rpartition(".")[2] for path in defaults))
+            there = f"there are {', '.join(names) or 'none'}"
+            if len(names) > LISTED:
+                near = ", ".join(get_close_matches(key.rpartition(".")[2], names, cutoff=0.5))
+                there = "docs/policies.md has all"
+                there = f"near it are {near}; {there}" if near else there
+            raise InvalidInput(f"{spec}: {key!r} is not a setting; {there}")
         kind, path, default = defaults[having[0]]
         settings[kind][path] = _value(default, key, text, spec)
     return settings
@@ -327,8 +341,10 @@ def _within_range(path: str, value: Any) -> Any:
         return value
     name = path.rpartition(".")[2]
     most = next((most for end, most in MOST.items() if name.endswith(end)), inf)
-    if not (0 <= value <= most and value < inf):
-        mend = "give a number, 0 or more" if most == inf else f"give a number from 0 to {most}"
+    least = next((least for end, least in LEAST.items() if name.endswith(end)), 0)
+    if not (least <= value <= most and value < inf):
+        mend = f"give a number, {least} or more"
+        mend = mend if most == inf else f"give a number from {least} to {most}"
         raise InvalidInput(f"setting {path}={value:g}: {mend}")
     return value
 
@@ -339,9 +355,10 @@ def _value(default: Any, name: str, text: str, spec: str) -> Any:
             return {"true": True, "false": False}[text.lower()]
         return type(default)(text)
     except (ValueError, KeyError) as error:
-        kind = {bool: "true or false", int: "a whole number", float: "a number"}.get(
-            type(default), "a word"
-        )
+        kinds = {bool: "true or false", int: "a whole number", float: "a number"}
+        kind = kinds.get(type(default), "a word")
+        if isinstance(default, int | float) and not isinstance(default, bool):
+            kind = f"{kind}; write e.g. {name}={default}"
         if isinstance(default, StrEnum):
             kind = f"one of {', '.join(type(default))}"
         raise InvalidInput(f"{spec}: {name}={text!r} is not {kind}") from error

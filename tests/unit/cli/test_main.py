@@ -154,10 +154,10 @@ def test_options_may_stand_between_names():
         ),
         (
             ["simulate", "synthetic", "--policy", "stated+quasar[best=1]"],
-            "'best' is not a setting; there are",
+            "'best' is not a setting; near it are",
         ),
         (["up", "--admission", "vip"], "--admission: 'vip' is not an admission"),
-        (["up", "--admission", "arq[queues=0]"], "arq[queues=0]: give a number from 1 to 100"),
+        (["up", "--admission", "arq[queues=0]"], "setting queues=0: give a number from 1 to 100"),
         (["up", "--engine", "steam"], "--engine: 'steam' is not an engine; there are local"),
         (["up", "--state", "/dev/null/x"], "--state: /dev/null/x: Not a directory"),
         (["get", "queues", "\x1b[2J", "--what"], "unrecognized arguments"),

@@ -646,13 +646,25 @@ def test_with_one_queue_nothing_is_waited_for_but_room() -> None:
     arq = Arq(ArqSettings(queues=1))
     assert arq.queues == (ANY, BEST_EFFORT)
     assert arq.enqueue(asked(scores(60, 20)), seen(EMPTY)).queue == ANY
+    accounts = {ANY: account(100, 10)}
+    note = arq.observe(seen(FULL, accounts=accounts))
+    assert note is not None
+    few, many = (
+        arq.report(ANY, seen(FULL, {ANY: waiting}, accounts=accounts, note=note))
+        for waiting in (0, 3)
+    )
+    assert (few.servers, few.free, few.quality) == (len(FULL.names), 0, None)
+    assert few.over_slack is not None
+    assert few.wait_seconds is not None
+    assert many.wait_seconds is not None
+    assert 0 < few.wait_seconds < many.wait_seconds
 
 
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("arq[queues=0]", r"^arq\[queues=0\]: give a number from 1 to 100, e\.g\. 10"),
-        ("arq[queues=101]", r"^arq\[queues=101\]: give a number"),
+        ("arq[queues=0]", "^setting queues=0: give a number from 1 to 100"),
+        ("arq[queues=101]", "^setting queues=101: give a number from 1 to 100"),
         ("arq[ranges=round]", "is not one of equal, quantile"),
     ],
 )

@@ -156,7 +156,9 @@ def test_a_model_without_scores_is_asked_for_slowdowns() -> None:
 
 
 def test_a_setting_that_there_is_not_is_told_in_a_line() -> None:
-    with pytest.raises(InvalidInput, match="'patience' is not a setting; there are"):
+    with pytest.raises(
+        InvalidInput, match="'patience' is not a setting; near it are patience_seconds"
+    ):
         make_policy("ibench[patience=3]")
     with pytest.raises(InvalidInput, match="patience_seconds=-1: give a number, 0 or more"):
         make_policy("ibench[patience_seconds=-1]")

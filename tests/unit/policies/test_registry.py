@@ -56,7 +56,7 @@ def test_settings_go_to_the_part_that_has_them() -> None:
         ("probes=few", "paragon: probes='few' is none; write auto, all, or a number of platforms"),
         ("phases.share=1.5", "setting phases.share=1.5: give a number from 0 to 1"),
         ("short_seconds=-1", "setting short_seconds=-1: give a number, 0 or more"),
-        ("bound=-1", "setting bound=-1: give a number, 0 or more"),
+        ("bound=-1", "setting bound=-1: give a number, 1 or more"),
         ("performance_weight=nan", "setting performance_weight=nan: give a number, 0 or more"),
         ("violated_seconds=inf", "setting violated_seconds=inf: give a number, 0 or more"),
         *(
@@ -105,12 +105,13 @@ def test_a_bundle_may_have_its_parts_instead_of_naming_them() -> None:
     ("exchanged", "said"),
     [
         ({"admission": "fifo[most=1]"}, "'most' is not a setting; there are max_waiting"),
-        ({"adaptation": "by-load[most=1]"}, "'most' is not a setting; there are"),
+        ({"adaptation": "by-load[most=1]"}, "'most' is not a setting; "),
         ({"contention": "none[most=1]"}, "'most' is not a setting; there are none"),
         ({"contention": "by-luck"}, "there are none, by-source, by-pair, by-set, combined"),
         ({"contention": "combined[sources.max_unfit=1]"}, "is not a setting"),
         ({"provisioning": "by-luck"}, "there is none"),
-        ({"admission": "fifo[max_waiting=many]"}, "is not a whole number"),
+        ({"admission": "fifo[max_waiting=many]"}, "is not a whole number; write e.g. max_waiting="),
+        ({"admission": "arq[queues=2,queues=3]"}, "'queues' stands twice"),
         ({"admission": "fifo[max_waiting"}, "no closing bracket"),
     ],
 )

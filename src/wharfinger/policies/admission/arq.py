@@ -522,21 +522,26 @@ class Arq(Fifo):
         if load is not None:
             told = load.warning(queue)
             report = QueueReport(load=load.factor, load_parts=load.parts, warning=told)
-        if at is None:
+        if at is None and queue != ANY:
             return report
-        mine = (pools == at) & (cluster.accepting > 0)
-        usual = _usual(cluster)
+        mine, usual = cluster.accepting > 0, _usual(cluster)
+        if at is not None:
+            mine = mine & (pools == at)
+            bounds = (0.0, *begin, 1.0)
+            report = replace(report, quality=(bounds[at], bounds[at + 1]))
         free = int((mine & with_room(cluster, usual)).sum())
-        bounds = (0.0, *begin, 1.0)
-        quality = (bounds[at], bounds[at + 1])
-        report = replace(report, servers=int(mine.sum()), free=free, quality=quality)
+        report = replace(report, servers=int(mine.sum()), free=free)
         busy = _of(fits, queue)
         if busy is None:
             return report
         times: list[float] = np.linspace(0.0, 2 * busy.median(), GRID).tolist()
         ends = self._all_ends(view)
         rank = busy.median() if self._serves_shortest else 0.0
-        place = self._place_in(at, _NEXT_REQUEST, rank, view)
+        if at is None:
+            (ahead,) = view.before((ANY,), _NEXT_REQUEST.workload.priority, rank, "")
+            place = _Place(0, 0, ahead, 0, 1)
+        else:
+            place = self._place_in(at, _NEXT_REQUEST, rank, view)
         need = usual.cpu_millicpus, usual.memory_bytes
         in_time = self._served(place, need, ends, times, times[-1], view)
         if in_time is None:
@@ -552,7 +557,8 @@ class Arq(Fifo):
             wait_seconds=median,
             wait_low=low,
             wait_high=high,
-            over_slack=1 - float(over),
+            # Where there are classes, what waits among all has no slack.
+            over_slack=None if at is None and self._classes else 1 - float(over),
         )
 
     def _loads(self, pools: NDArray[np.intp], view: AdmissionView) -> dict[str, QueueLoad]:
