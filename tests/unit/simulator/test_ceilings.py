@@ -31,4 +31,4 @@ def test_it_is_measured_below_its_ceiling() -> None:
 
     simulation.driver._log = log  # type: ignore[method-assign]
     simulation.run()
-    assert compared > 20, "nothing was throttled"
+    assert compared > 10, "hardly anything was throttled"
