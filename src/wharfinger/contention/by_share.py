@@ -1,9 +1,9 @@
-"""Contention by the CPU that residents hold, where nothing about a newcomer's is measured.
+"""Contention by the CPU that residents hold, where no score of the newcomer is measured.
 
 Predicted scores of interference tell a loss of more than 5% from a smaller one no better than the
-CPU share of the residents does (decision 0059), and what they add up to by chance led workloads to
-servers that were fuller (0123). So neighbors take off a newcomer, of the logarithm of its
-performance, what they hold of the server's CPU times one coefficient.
+CPU share of the residents does (decision 0059), and they led workloads to the fuller servers
+(0123). So neighbors lower the logarithm of a newcomer's performance in proportion to the share of
+the server's CPU that they hold.
 """
 
 from functools import cached_property
@@ -16,7 +16,7 @@ from wharfinger.model.view import View
 
 
 class ShareAssessment(Assessment):
-    """A newcomer beside residents of whom their CPU counts; theirs is not known to suffer.
+    """A newcomer beside residents whose CPU counts; what they lose to it is taken for nothing.
 
     Args:
         pressed: (S,) where there are classified residents.

@@ -12,8 +12,8 @@ square: such curves are flat until the resource is short, and a line from 0 woul
 that nobody suffers, once several neighbors press a little on each of several sources. Variances are
 added.
 
-All this is for newcomers with measured scores. What is only predicted tells no more than the CPU
-that residents hold, which counts instead (``by_share``).
+All this is for best-effort work, and for newcomers with a measured score. Scores that are only
+predicted tell no more than the CPU that residents hold, which counts instead (``by_share``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
