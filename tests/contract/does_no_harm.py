@@ -47,8 +47,8 @@ MORE_SEEDS = {"paragon-local-oversubscribed": (1, 2, 3, 4, 5, 6)}
 FIRST_SEED = {"paragon-ec2-high", "paragon-ec2-low", "paragon-ec2-oversubscribed", "paragon-gce"}
 """Of which one seed runs with more contention, where a run takes two to four times as long."""
 KNOWN_HARM = {("ibench-memcached", "overcommitted")}
-"""``quasar`` keeps 9 ± 4 points less than least-loaded there (decision 0123); ``paragon`` is not held
-there, either."""
+"""``quasar`` keeps 9 ± 4 points less than least-loaded there (decision 0123). Left out for both
+policies."""
 OTHER_REGIMES = [
     replace(
         case,
