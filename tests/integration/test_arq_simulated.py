@@ -40,7 +40,20 @@ class Watching(Core):
         for record in self.state.workloads.values() if self.state.synced else ():
             if record.phase is Phase.QUEUED and record.queue in WITHOUT_SLACK:
                 self._check_queued(now, record)
+        self._check_first_unprofiled(now)
         return step
+
+    def _check_first_unprofiled(self, now: float) -> None:
+        """Of those that wait for their profiles the first has no room; it keeps its turn (0116).
+
+        Two copies are not on one server at a time, which is over in seconds.
+        """
+        for *_, name in list(self._cluster.unprofiled)[:1] if self.state.synced else ():
+            record = self.state.workloads[name]
+            request, view = self._residents.request(record, now), self._residents.view()
+            placed = self.policy.placement.place(request, view)
+            if isinstance(placed, Place) and record.deferral is not ReasonCode.BEHIND_OTHERS:
+                assert view.copies[view.row(placed.placements[0].server)], (now, name)
 
     def _check_queued(self, now: float, record: WorkloadRecord) -> None:
         """It may take any server: where one would take it, its room is kept for one before it."""

@@ -59,7 +59,10 @@ POLICIES = [
     "preempting",
     "backfill",
 ]
-ADMITTING = ["quasar + arq[queues=20]", "least-loaded + arq[queues=20,higher=empty,order=shortest]"]
+ADMITTING = [
+    "quasar + arq[queues=20,platforms=suitable]",
+    "least-loaded + arq[queues=20,higher=empty,order=shortest]",
+]
 """With an admission that keeps classes and diverts."""
 SPREADING = ["autoscale", "spreading-by-load", "spreading-by-pace"]
 TARGETS = [None, Target(rate_per_second=100.0), Target(completion_seconds=300.0)]

@@ -200,17 +200,20 @@ def single_workloads(draw):
     service = kind is WorkloadType.LATENCY_CRITICAL
     target, expected = draw(targets(kind)), draw(st.none() | durations)
     waiting = draw(st.none() | st.just(0.0) | durations)
+    tolerance, measure = draw(st.floats(0, 1, exclude_max=True)), draw(measures(service))
     deadline = None if target is None else target.completion_seconds
     if expected is not None and deadline is not None:
         expected = min(expected, deadline)
+    if target is not None and target.rate_per_second and measure.progress_total is not None:
+        deadline = measure.progress_total / (target.rate_per_second * (1 - tolerance))
     if waiting is not None and deadline is not None and waiting + (expected or 0.0) >= deadline:
-        waiting = 0.0
+        waiting = None
     return Workload(
         name=draw(names),
         type=kind,
         run=draw(runs()),
         target=target,
-        tolerance=draw(st.floats(0, 1, exclude_max=True)),
+        tolerance=tolerance,
         priority=draw(st.integers(-fields.MAX_PRIORITY, fields.MAX_PRIORITY)),
         scale=Scale(
             draw(servers),
@@ -222,7 +225,7 @@ def single_workloads(draw):
         profile=Profile(
             draw(st.sampled_from(modes)), draw(st.floats(0.1, fields.MAX_PROFILE_SECONDS))
         ),
-        measure=draw(measures(service)),
+        measure=measure,
         max_cost_per_hour=draw(st.none() | st.floats(1e-6, units.MAX_MONEY)),
         labels=draw(st.dictionaries(names, texts, max_size=4)),
         expected_seconds=expected,

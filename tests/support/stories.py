@@ -409,7 +409,7 @@ def completed() -> tuple[Story, str]:
 
 def waiting_for_quality() -> tuple[Story, str]:
     """The only server has room, but its resident leaves less quality than it needs (``arq``)."""
-    story = Story(servers=1, policy="quasar + arq[quality=caused]")
+    story = Story(servers=1, policy="quasar + arq[platforms=suitable,quality=caused]")
     known = replace(classified(), tolerated=_every_source(95.0), caused=_every_source(55.0))
     for name in ("noisy", "encode"):
         story.submit(rate(name, 60.0, expected_seconds=1200.0))

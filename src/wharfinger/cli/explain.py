@@ -20,6 +20,8 @@ _ENDINGS = {
     "revoked": "was stopped on request",
     "rejected": "was not admitted",
 }
+_BEFORE_QUEUES = {"admitted", "profiling", "classifying"}
+_NOT_KEPT = {"will-miss", "no-slack"}
 _RESUMES = (
     "when no neighbor misses its target, at the earliest after 30 s (twice as long each further "
     "time), at the latest after 16 min"
@@ -55,10 +57,8 @@ def explanation_text(explanation: Record, *, wide: bool = False) -> str:
         when = f"(decided {fmt.clock(newest['decided_at'])} by {newest['decided_by']})"
         lines = [sentence(newest["message"]), *reasons(newest)]
         sections.append(section(f"Why there, and not elsewhere {when}", lines))
-    if explanation["notes"]:
-        sections.append(
-            section("What else holds for it", list(map(sentence, explanation["notes"])))
-        )
+    if notes := [*_told_on_entry(workload, decisions), *explanation["notes"]]:
+        sections.append(section("What else holds for it", list(map(sentence, notes))))
     if explanation["need"]:
         head = f"What it takes to keep the target ({workload_text.basis(classification)})"
         sections.append(section(head, _need(explanation["need"], workload, wide=wide)))
@@ -77,6 +77,13 @@ def explanation_text(explanation: Record, *, wide: bool = False) -> str:
             decided = decisions_text(decisions, wide=True)
             sections.append(f"All that was decided, with the numbers\n{decided}")
     return "\n\n".join(sections)
+
+
+def _told_on_entry(workload: Record, decisions: list[Record]) -> list[str]:
+    """What was known on its submission not to be kept, until a queue tells it again."""
+    if workload["phase"] not in _BEFORE_QUEUES:
+        return []
+    return [d["message"] for d in decisions if d["reason"] in _NOT_KEPT]
 
 
 def _headline(explanation: Record) -> str:

@@ -15,6 +15,7 @@ from wharfinger.manifest.kinds import Json
 from wharfinger.manifest.sections import Document
 from wharfinger.model.units import format_duration, quoted
 from wharfinger.model.workload import (
+    DEFAULT_TOLERANCE,
     After,
     ArrayMember,
     MetricKind,
@@ -148,20 +149,27 @@ def _expected(document: Document) -> _Contradictions:
 
 
 def _waiting(document: Document) -> _Contradictions:
-    waits = document.values.get("spec.waiting.within")
-    within = document.values.get("spec.target.completionTime")
+    """A wait that leaves too little time for the target, as far as the manifest alone tells."""
+    value = document.values.get
+    waits, within, why = value("spec.waiting.within"), value("spec.target.completionTime"), ""
+    rate, work = value("spec.target.rate"), value("spec.measure.progress.total")
+    mend = "raise the target"
+    if within is None and rate and work is not None:
+        # The work is done at the target rate since the submission (ARQ 3.3).
+        within = work / (rate * (1 - value("spec.tolerance", DEFAULT_TOLERANCE)))
+        why, mend = f", which do {work:g} at target.rate less its tolerance", "lower the target"
     if waits is None or within is None:
         return
-    longer, deadline = format_duration(waits), format_duration(within)
-    expected = document.values.get("spec.expectedDuration", 0.0)
+    longer = format_duration(waits)
+    allowed = f"{'' if why else 'target.completionTime '}{format_duration(within)}{why}"
+    expected = value("spec.expectedDuration", 0.0)
     if waits >= within:
-        message = f"{longer} leaves no time to run within target.completionTime {deadline}"
-        yield "spec.waiting.within", f"{message}; lower it, or raise the target"
+        message = f"{longer} leaves no time to run within {allowed}"
+        yield "spec.waiting.within", f"{message}; lower it, or {mend}"
     elif expected <= within < waits + expected:
         runs, most = format_duration(expected), format_duration(within - expected)
-        message = f"{longer} and expectedDuration {runs} are longer than target.completionTime"
-        mend = f"lower it to {most}, or raise the target"
-        yield "spec.waiting.within", f"{message} {deadline}; {mend}"
+        message = f"{longer} and expectedDuration {runs} are longer than {allowed}"
+        yield "spec.waiting.within", f"{message}; lower it to {most}, or {mend}"
 
 
 def _target(document: Document, kind: WorkloadType) -> _Contradictions:

@@ -10,6 +10,8 @@ from enum import StrEnum
 
 from wharfinger.model.requirements import Requires
 
+DEFAULT_TOLERANCE = 0.05
+
 
 class WorkloadType(StrEnum):
     """Quasar's kinds of workload (3.1); each states its target in its own terms."""
@@ -355,7 +357,7 @@ class Workload:
     type: WorkloadType
     run: Run
     target: Target | None = None
-    tolerance: float = 0.05
+    tolerance: float = DEFAULT_TOLERANCE
     priority: int = 0
     scale: Scale = field(default_factory=Scale)
     reservation: Reservation = field(default_factory=Reservation)

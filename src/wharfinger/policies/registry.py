@@ -5,7 +5,7 @@ path, ``quasar[adaptation.busy=0.8]``. Only this module asks for a policy's name
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from math import inf
@@ -22,7 +22,7 @@ from wharfinger.errors import InvalidInput
 from wharfinger.model.interference import SharedResource
 from wharfinger.policies.adaptation.by_target import ByLoad, ByProfile, ByTarget
 from wharfinger.policies.adaptation.slack import TargetSettings
-from wharfinger.policies.admission.arq import MOST_QUEUES, Arq, ArqSettings
+from wharfinger.policies.admission.arq import MOST_QUEUES, Arq, ArqSettings, Platforms
 from wharfinger.policies.admission.fifo import Fifo, FifoSettings
 from wharfinger.policies.placement.autoscale import Autoscale
 from wharfinger.policies.placement.backfill import BackfillPlacement, BackfillSettings, EasySettings
@@ -80,6 +80,8 @@ class Bundle:
         takes_stated: Whether a simulation gives it the reservations that users state, which err.
         does_no_harm: Whether it claims to do no worse than least-loaded and random, which
             ``tests/contract/does_no_harm.py`` holds it to.
+        defaults: Settings for those parts that have them, where nothing else is told: what does
+            best with this placement.
     """
 
     placement: Part
@@ -91,6 +93,7 @@ class Bundle:
     needs_measurements: bool = False
     takes_stated: bool = False
     does_no_harm: bool = False
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
 
 POLICIES: dict[str, Bundle] = {
@@ -100,6 +103,7 @@ POLICIES: dict[str, Bundle] = {
         estimates=True,
         needs_measurements=True,
         does_no_harm=True,
+        defaults={"platforms": Platforms.ANY},
     ),
     "paragon": Bundle(
         Part(Paragon, ParagonSettings), contention="combined", estimates=True, does_no_harm=True
@@ -199,7 +203,7 @@ def make_policy(
             told = split_spec(named, f"--{kind}")[1]
             settings[kind].update(_settings(named, told, {kind: parts[kind]})[kind])
     for kind, part in parts.items():
-        for key, value in (defaults or {}).items():
+        for key, value in {**bundle.defaults, **(defaults or {})}.items():
             for path in _ending(key, part.defaults()):
                 settings[kind].setdefault(path, value)
     made = {kind: part.made(settings[kind]) for kind, part in parts.items()}

@@ -244,6 +244,26 @@ def test_only_twenty_problems_are_told_and_the_rest_counted():
                 "target.completionTime 12m; lower it to 2m, or raise the target"
             ),
         ),
+        (
+            (
+                "waiting: {within: 2m}\n  expectedDuration: 1m\n  target: {rate: 1/s}\n"
+                "  tolerance: 10%\n  measure: {progress: {regex: '(.)', total: 90}}"
+            ),
+            (
+                "spec.waiting.within: 2m leaves no time to run within 1m40s, which do 90 at "
+                "target.rate less its tolerance; lower it, or lower the target"
+            ),
+        ),
+        (
+            (
+                "waiting: {within: 50s}\n  expectedDuration: 1m\n  target: {rate: 1/s}\n"
+                "  tolerance: 10%\n  measure: {progress: {regex: '(.)', total: 90}}"
+            ),
+            (
+                "spec.waiting.within: 50s and expectedDuration 1m are longer than 1m40s, which do "
+                "90 at target.rate less its tolerance; lower it to 40s, or lower the target"
+            ),
+        ),
         ("waiting: {within: -3s}", "spec.waiting.within:"),
     ],
 )

@@ -147,3 +147,13 @@ def test_several_are_split_outside_brackets() -> None:
         "quasar[confidence=0.9,busy=1]",
         "sparrow",
     ]
+
+
+def test_a_bundle_may_say_what_other_parts_do_best_with_it() -> None:
+    platforms = {
+        spec: make_policy(spec, admission=admission).settings()["admission"]["platforms"]
+        for spec, admission in (("quasar", "arq"), ("paragon", "arq"))
+    }
+    assert platforms == {"quasar": "any", "paragon": "suitable"}
+    told = make_policy("quasar", admission="arq[platforms=suitable]")
+    assert told.settings()["admission"]["platforms"] == "suitable"

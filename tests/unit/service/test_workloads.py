@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.api import Api, manifest
 from tests.support.cluster import LABELLED
+from wharfinger.cli.explain import explanation_text
 from wharfinger.model.workload import (
     After,
     ArrayMember,
@@ -619,6 +620,8 @@ def test_a_wait_that_its_profile_takes_is_warned_of(tmp_path: Path):
         assert warning.startswith("its manifest lets it wait for 2s, and its profile takes 9s: ")
         explained = api.get("/v1/workloads/short/explain")
         assert warning in [decision["message"] for decision in explained["decisions"]]
+        (told,) = [line for line in explanation_text(explained).splitlines() if warning[4:] in line]
+        assert explained["workload"]["phase"] in ("admitted", "profiling"), told
         long = {**short, "metadata": {**short["metadata"], "name": "long"}}
         long["spec"] = {**short["spec"], "waiting": {"within": "5m"}}
         assert [each["warnings"] for each in api.submit(long).json()] == [[]]

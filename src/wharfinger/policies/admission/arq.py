@@ -140,7 +140,7 @@ class ArqSettings(FifoSettings):
         higher: When a workload may take servers of a higher class: ``always``, or only where that
             queue is ``empty`` (published).
         platforms: Which platforms one that waits in a class takes: ``suitable`` ones, or ``any``
-            (published).
+            (published, and the default under ``quasar``).
         late: When those are served whose slack is over: ``last``, or ``first`` (published). One
             whose priority is above 0 is never served last.
     """
