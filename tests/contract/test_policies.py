@@ -22,6 +22,7 @@ def test_policy(name: str) -> None:
 ARQS = (
     "arq[higher=empty]",
     "arq[queues=1]",
+    "arq[platforms=any,late=first]",
     "arq[higher=empty,ranges=quantile,queues=3,order=shortest]",
     "arq[quality=caused,objective=max,ranges=quantile]",
 )

@@ -1,11 +1,14 @@
 """ARQ tells how likely one waits beyond its slack: what was told, against what came."""
 
+import re
 from functools import cache
 from itertools import pairwise, product
+from pathlib import Path
 
 import pytest
 
 from wharfinger.experiments.arq_figure2 import ClassEntry, watch
+from wharfinger.simulator.scenario.scenario_files import SHIPPED
 from wharfinger.simulator.truth.physics.regimes import REGIMES
 
 WORKLOADS = {
@@ -67,3 +70,20 @@ def test_of_those_told_alike_that_share_waits_beyond_its_slack(
 def test_who_is_told_that_it_does_not_wait_does_not(regime: str) -> None:
     sure = [entry for entry in entries(regime) if (entry.predicted or 0.0) < BINS[0]]
     assert sum(entry.over for entry in sure) < 0.03 * len(sure)
+
+
+def test_of_those_told_that_it_is_unlikely_few_wait_beyond_their_slack(tmp_path: Path) -> None:
+    """With six times the usual tolerance: with the usual one hardly any is told that."""
+    found: list[ClassEntry] = []
+    for name in ("paragon-local-medium", "paragon-azure"):
+        text = (SHIPPED / f"{name}.yaml").read_text(encoding="utf-8")
+        lenient = re.sub(r"    - name: .+\n(?:      .+\n)+", r"\g<0>      tolerance: 30%\n", text)
+        assert lenient != text
+        (tmp_path / f"{name}.yaml").write_text(lenient, encoding="utf-8")
+        for seed in (1, 2, 3):
+            file = str(tmp_path / f"{name}.yaml")
+            found += watch(REGIMES["moderate"], seed, WORKLOADS[name], file, POLICY).entries
+    told = [entry for entry in found if 0.05 <= (entry.predicted or 0.0) < 0.3]
+    assert len(told) > 30, "there is something to tell"
+    predicted = sum(entry.predicted or 0.0 for entry in told) / len(told)
+    assert sum(entry.over for entry in told) / len(told) == pytest.approx(predicted, abs=MARGIN)
