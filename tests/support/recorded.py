@@ -212,6 +212,10 @@ SIMULATED = _specs(
     RunSpec("paragon-ec2-low", "quasar", seed=2, servers=10, workloads=5),
     RunSpec("ibench-mix", "ibench", seed=1, servers=8, workloads=24, regime="overcommitted"),
     RunSpec(RACK, "quasar", seed=4, servers=6, workloads=14, regime="contended"),
+    RunSpec("paragon-local-phases", "paragon", seed=3, servers=40, workloads=12),
+    RunSpec("paragon-ec2-high", "paragon", seed=1, servers=14, workloads=20, regime="contended"),
+    RunSpec("paragon-local-medium", "paragon", admission="arq", seed=6, servers=20, workloads=24),
+    RunSpec("pythia-cluster", "pythia", seed=1, servers=6, workloads=20),
 )
 SLOW = (
     "quasar-ec2-light-quasar-1",
@@ -219,6 +223,10 @@ SLOW = (
     "rack-quasar-4",
     "paragon-local-phases-quasar-5",
     "measured-oracle-1",
+    "paragon-local-phases-paragon-3",
+    "paragon-ec2-high-paragon-1",
+    "paragon-local-medium-paragon-6",
+    "pythia-cluster-pythia-1",
 )
 """Runs that take seconds."""
 
