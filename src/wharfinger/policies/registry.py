@@ -315,10 +315,20 @@ def _settings(
                 near = ", ".join(get_close_matches(key.rpartition(".")[2], names, cutoff=0.5))
                 there = "docs/policies.md has all"
                 there = f"near it are {near}; {there}" if near else there
-            raise InvalidInput(f"{spec}: {key!r} is not a setting; {there}")
+            has_it = ", ".join(_having(key))
+            owned = f" here, but of {has_it}" if has_it else ""
+            raise InvalidInput(f"{spec}: {key!r} is not a setting{owned}; {there}")
         kind, path, default = defaults[having[0]]
         settings[kind][path] = _value(default, key, text, spec)
     return settings
+
+
+def _having(setting: str) -> list[str]:
+    """Names of the policies and parts that have a setting of this name."""
+    placements = {name: bundle.placement for name, bundle in POLICIES.items()}
+    registered = (placements, *_REGISTRIES.values())
+    every = (each for parts in registered for each in parts.items())
+    return [name for name, part in every if _ending(setting, part.defaults())]
 
 
 def _ending(name: str, paths: Iterable[str]) -> list[str]:
