@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from tests.support.cluster import server, workload
-from tests.support.stories import waiting_for_quality
+from tests.support.stories import Story, waiting_for_quality
 from wharfinger.contention.combined import Combined
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.seams.admission import AdmissionView, ServerSets
 from wharfinger.core.seams.contention import Resident
 from wharfinger.core.seams.verdicts import Admit, Divert
+from wharfinger.core.state import WorkloadRecord
 from wharfinger.errors import InvalidInput
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.interference import SharedResource
@@ -673,18 +674,26 @@ def test_settings_out_of_range_are_refused(spec: str, says: str) -> None:
         make_policy("paragon", admission=spec)
 
 
-def test_servers_that_leave_while_a_class_waits_for_them_strand_nobody() -> None:
-    story, name = waiting_for_quality()
-    record, queued_at = story.record(name), story.now
-    story.tell(ev.ServerLeft("server0", "gone"))
-    story.tell(ev.WorkloadVanished(story.key("noisy"), "its server is gone"))
-    seen_queues = [record.queue]
+def until_it_may_take_any(story: Story, record: WorkloadRecord) -> list[str]:
+    """The queues that it goes through, as the manager wakes."""
+    seen = [record.queue]
     while record.queue not in {ANY, LATE}:
         due = story.manager.wake_at(story.now)
         assert due is not None
         story.now = max(story.now, due)
         story.tell(ev.TimePassed())
-        seen_queues.append(record.queue)
+        seen.append(record.queue)
+    return seen
+
+
+@pytest.mark.parametrize("set_back", [0.0, 30.0])
+def test_servers_that_leave_while_a_class_waits_for_them_strand_nobody(set_back: float) -> None:
+    story, name = waiting_for_quality()
+    record, queued_at = story.record(name), story.now
+    story.tell(ev.ServerLeft("server0", "gone"))
+    story.tell(ev.WorkloadVanished(story.key("noisy"), "its server is gone"))
+    story.now -= set_back  # the clock
+    seen_queues = until_it_may_take_any(story, record)
     assert story.now - queued_at == pytest.approx(50.0, abs=1.0), "its slack after profiling"
     assert len(set(seen_queues)) > 2, "from class to class, though their pools are empty"
     story.tell(ev.ServerReported(server("server1", 1, 2048)))
