@@ -29,6 +29,7 @@ ARQS = (
 """With every value of its settings that decides otherwise than the default."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ADMISSIONS)
 def test_admission(name: str) -> None:
     check_admission(make_policy("least-loaded", admission=name).admission)

@@ -223,6 +223,7 @@ SLOW = (
     "rack-quasar-4",
     "paragon-local-phases-quasar-5",
     "measured-oracle-1",
+    "quasar-stateful-feedback-1",
     "paragon-local-phases-paragon-3",
     "paragon-ec2-high-paragon-1",
     "paragon-local-medium-paragon-6",

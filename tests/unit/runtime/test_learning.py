@@ -128,6 +128,7 @@ def test_while_a_child_is_at_work_nobody_spins(tmp_path: Path) -> None:
     assert classifier._child is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [ROWS, ALL])
 def test_what_is_broken_is_passed_over(tmp_path: Path, folder: str, caplog) -> None:
     clock = Clock()
