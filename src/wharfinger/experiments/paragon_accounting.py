@@ -50,6 +50,7 @@ PARAGON_ACCOUNTING = replace(
         f"paragon{UNDER}arq",
         PUBLISHED_RULE,
         PUBLISHED_EXACT,
+        "sparrow",
         "least-loaded",
     ),
     scenarios=(LOW, HIGH, OVERSUBSCRIBED),
