@@ -1,6 +1,6 @@
 """``paragon`` does no worse than least-loaded and random in the regimes other than `moderate`.
 
-Nor does it under ``arq``. (Under ``quasar`` that decides as the order of arrival: 0113.)
+Nor does it under ``arq``. (Under ``quasar`` that decides nearly as the order of arrival: 0113.)
 """
 
 import pytest

@@ -1,6 +1,5 @@
 """ARQ tells how likely one waits beyond its slack: what was told, against what came."""
 
-import re
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
@@ -77,7 +76,8 @@ def test_of_those_told_that_it_is_unlikely_few_wait_beyond_their_slack(tmp_path:
     found: list[ClassEntry] = []
     for name in ("paragon-local-medium", "paragon-azure"):
         text = (SHIPPED / f"{name}.yaml").read_text(encoding="utf-8")
-        lenient = re.sub(r"    - name: .+\n(?:      .+\n)+", r"\g<0>      tolerance: 30%\n", text)
+        of_class = "      type: single-node\n"
+        lenient = text.replace(of_class, f"{of_class}      tolerance: 30%\n")
         assert lenient != text
         (tmp_path / f"{name}.yaml").write_text(lenient, encoding="utf-8")
         for seed in (1, 2, 3):

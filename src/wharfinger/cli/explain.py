@@ -83,7 +83,8 @@ def _told_on_entry(workload: Record, decisions: list[Record]) -> list[str]:
     """What was known on its submission not to be kept, until a queue tells it again."""
     if workload["phase"] not in _BEFORE_QUEUES:
         return []
-    return [d["message"] for d in decisions if d["reason"] in _NOT_KEPT]
+    entry = [d for d in decisions if d["stage"] == "admission"]
+    return [d["message"] for d in entry if d["reason"] in _NOT_KEPT]
 
 
 def _headline(explanation: Record) -> str:

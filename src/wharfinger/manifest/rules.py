@@ -157,11 +157,12 @@ def _waiting(document: Document) -> _Contradictions:
     if within is None and rate and work is not None:
         # The work is done at the target rate since the submission (ARQ 3.3).
         within = work / (rate * (1 - value("spec.tolerance", DEFAULT_TOLERANCE)))
-        why, mend = f", which do {work:g} at target.rate less its tolerance", "lower the target"
+        why = f" that progress.total {work:g} takes at target.rate less its tolerance"
+        mend = "lower the target"
     if waits is None or within is None:
         return
     longer = format_duration(waits)
-    allowed = f"{'' if why else 'target.completionTime '}{format_duration(within)}{why}"
+    allowed = f"{'the' if why else 'target.completionTime'} {format_duration(within)}{why}"
     expected = value("spec.expectedDuration", 0.0)
     if waits >= within:
         message = f"{longer} leaves no time to run within {allowed}"

@@ -11,6 +11,7 @@ from enum import StrEnum
 from wharfinger.model.requirements import Requires
 
 DEFAULT_TOLERANCE = 0.05
+"""By which a target may be missed where a manifest does not say."""
 
 
 class WorkloadType(StrEnum):

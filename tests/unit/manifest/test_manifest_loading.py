@@ -250,8 +250,9 @@ def test_only_twenty_problems_are_told_and_the_rest_counted():
                 "  tolerance: 10%\n  measure: {progress: {regex: '(.)', total: 90}}"
             ),
             (
-                "spec.waiting.within: 2m leaves no time to run within 1m40s, which do 90 at "
-                "target.rate less its tolerance; lower it, or lower the target"
+                "spec.waiting.within: 2m leaves no time to run within the 1m40s that "
+                "progress.total 90 takes at target.rate less its tolerance; lower it, or lower "
+                "the target"
             ),
         ),
         (
@@ -260,8 +261,9 @@ def test_only_twenty_problems_are_told_and_the_rest_counted():
                 "  tolerance: 10%\n  measure: {progress: {regex: '(.)', total: 90}}"
             ),
             (
-                "spec.waiting.within: 50s and expectedDuration 1m are longer than 1m40s, which do "
-                "90 at target.rate less its tolerance; lower it to 40s, or lower the target"
+                "spec.waiting.within: 50s and expectedDuration 1m are longer than the 1m40s that "
+                "progress.total 90 takes at target.rate less its tolerance; lower it to 40s, or "
+                "lower the target"
             ),
         ),
         ("waiting: {within: -3s}", "spec.waiting.within:"),

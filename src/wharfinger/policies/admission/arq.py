@@ -27,7 +27,7 @@ from wharfinger.model.allocation import Allocation
 from wharfinger.model.decisions import Decision, ReasonCode, Refuse, Stage
 from wharfinger.model.queue_accounts import DEMAND, QueueAccount
 from wharfinger.model.view import Request, View
-from wharfinger.model.workload import Run, Workload, WorkloadType
+from wharfinger.model.workload import DEFAULT_TOLERANCE, Run, Workload, WorkloadType
 from wharfinger.native import OrderedRows, Releases, replaced, switch_after
 from wharfinger.policies.admission.busy_periods import (
     FEW,
@@ -80,8 +80,6 @@ LEAST_NEW = 20
 """... and no fewer than so many more, ..."""
 REPLACED = 0.5
 """... or so many of those that are kept have been replaced."""
-USUAL_TOLERANCE = 0.05
-"""Of the workload for which a queue's report tells how likely it waits too long."""
 NEXT = np.array([0.1, 0.5, 0.9])
 """Probabilities for which the wait of the next is told."""
 _NEXT_REQUEST = Request(Workload("", WorkloadType.BATCH, Run(())))
@@ -551,7 +549,7 @@ class Arq(Fifo):
             for share in NEXT.tolist()
         ]
         low, median, high = reached
-        over = np.interp(USUAL_TOLERANCE * busy.median(), times, in_time)
+        over = np.interp(DEFAULT_TOLERANCE * busy.median(), times, in_time)
         return replace(
             report,
             wait_seconds=median,

@@ -26,7 +26,14 @@ from wharfinger.manifest.kinds import (
 from wharfinger.manifest.requires import LABELS, REQUIRES
 from wharfinger.manifest.sections import Section, fields_of, section
 from wharfinger.model.requirements import Requires
-from wharfinger.model.workload import Adapt, LatencyBound, Profile, Scale, WorkloadType
+from wharfinger.model.workload import (
+    DEFAULT_TOLERANCE,
+    Adapt,
+    LatencyBound,
+    Profile,
+    Scale,
+    WorkloadType,
+)
 from wharfinger.simulator.scenario.arrivals import Arrivals
 from wharfinger.simulator.scenario.distributions import Distribution, constant, distribution_fields
 from wharfinger.simulator.scenario.loads import LoadModel
@@ -168,7 +175,9 @@ class PopulationClass:
     latency: LatencyBound | None = None
     throughput_per_second: float | None = None
     targets: Annotated[Targets | None, TARGETS] = None
-    tolerance: Annotated[float, TOLERANCE("By how much a target may be missed.")] = 0.05
+    tolerance: Annotated[float, TOLERANCE("By how much a target may be missed.")] = (
+        DEFAULT_TOLERANCE
+    )
     best_effort: Annotated[float, FRACTION("Share of them without a target.")] = 0.0
     priority: Annotated[int, fields.PRIORITY("Higher goes first.")] = 0
     adapt: Annotated[Adapt, fields.ADAPT("What is done about them once they are placed.")] = (
