@@ -46,9 +46,6 @@ MORE_SEEDS = {"paragon-local-oversubscribed": (1, 2, 3, 4, 5, 6)}
 """Where waiting decides: with two seeds chance was taken for harm (decision 0053)."""
 FIRST_SEED = {"paragon-ec2-high", "paragon-ec2-low", "paragon-ec2-oversubscribed", "paragon-gce"}
 """Of which one seed runs with more contention, where a run takes two to four times as long."""
-KNOWN_HARM = {("ibench-memcached", "overcommitted")}
-"""``quasar`` keeps 9 ± 4 points less than least-loaded there (decision 0123). Left out for both
-policies."""
 OTHER_REGIMES = [
     replace(
         case,
@@ -59,9 +56,7 @@ OTHER_REGIMES = [
     )
     for case in CASES
     for regime in ("contended", "overcommitted")
-    if case.regime == "moderate"
-    and case.scenario != "paragon-local-low"
-    and (case.scenario, regime) not in KNOWN_HARM
+    if case.regime == "moderate" and case.scenario != "paragon-local-low"
 ]
 LOW_LOAD = [
     Case("paragon-gce", "moderate", workloads, tuple(range(1, 11)), few_on_all=True)

@@ -335,9 +335,11 @@ def _suspended(cluster: ClusterState, time: float, event: ev.WorkloadSuspended) 
     keep_adjustment(cluster, time, record, AdjustmentKind.SUSPENDED, event.decision, ())
     record.suspensions += 1
     record.reason, record.message = event.decision.reason, event.decision.message
-    tracking = cluster.state.workloads[event.suspended_for].tracking
+    helped = cluster.state.workloads[event.suspended_for]
+    tracking, performance = helped.tracking, helped.performance
     record.suspended_for, record.ineffective_at = event.suspended_for, None
     record.suspended_at_performance = tracking.normalized_performance if tracking else 0.0
+    record.suspended_at_answered = performance.answered_share if performance else None
     relieve(cluster, time, event.suspended_for, event.decision)
     count_adjustment(cluster, time)
 
@@ -483,7 +485,8 @@ def _resize_answered(
 def _measured(cluster: ClusterState, time: float, event: ev.ServerMeasured) -> None:
     for sample in event.samples:
         if record := cluster.running(sample.key):
-            record.performance = Performance(time, sample.readings, sample.silent)
+            before = record.performance.measured_at if record.performance else None
+            record.performance = Performance(time, sample.readings, sample.silent, before)
 
 
 def _profiling_finished(cluster: ClusterState, time: float, event: ev.ProfilingFinished) -> None:

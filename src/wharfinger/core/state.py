@@ -182,7 +182,8 @@ class WorkloadRecord:
         reclassifying: It runs, and is being reclassified.
         classified_at: When its last reclassification was planned.
         suspended_for: The neighbor for which it was suspended, or throttled, last, of which
-            ``suspended_at_performance`` is achieved over target then.
+            ``suspended_at_performance`` is achieved over target then, ``suspended_at_answered`` the
+            share of its requests that it answered; ``None`` = unknown.
         ineffective_at: When its suspension proved ineffective; ``None`` = it helped.
         throttles: How often its ceiling was lowered for a neighbor; before the last time it used
             ``throttled_from_millicpus``, or had that for a ceiling.
@@ -264,6 +265,7 @@ class WorkloadRecord:
     suspensions: int = 0
     suspended_for: str = ""
     suspended_at_performance: float = 0.0
+    suspended_at_answered: float | None = None
     ineffective_at: float | None = None
     throttles: int = 0
     throttled_from_millicpus: int = 0

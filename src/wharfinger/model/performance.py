@@ -87,11 +87,17 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """The newest sample of a workload; ``measured_at`` in seconds since the epoch."""
+    """The newest sample of a workload.
+
+    Attributes:
+        measured_at: In seconds since the epoch.
+        measured_before: When it was measured before that, where it runs now; ``None`` = it was not.
+    """
 
     measured_at: float
     readings: Mapping[Quantity, Reading] = field(default_factory=dict)
     silent: Mapping[Quantity, NoSignal] = field(default_factory=dict)
+    measured_before: float | None = None
 
     def at(self, now: float) -> "Performance":
         """The part that still holds: nothing, once it is older than ``STALE_SECONDS``."""
@@ -120,6 +126,12 @@ class Performance:
         if self.is_throttled and self.trusted(Quantity.LATENCY) is None:
             return False
         return used.value * MILLICPUS_PER_CPU < IDLE_SHARE * cpu_millicpus
+
+    @property
+    def answered_share(self) -> float | None:
+        """Of the requests that are offered to a service, the share that it answers."""
+        offered, answered = self.trusted(Quantity.OFFERED), self.trusted(Quantity.THROUGHPUT)
+        return answered / offered if offered and answered is not None else None
 
     def trusted(self, quantity: Quantity) -> float | None:
         """A reading that stands for the target; ``None`` = there is none."""

@@ -134,6 +134,38 @@ def test_the_busiest_gives_way_first_and_one_at_a_time() -> None:
     assert [phase(cluster, f) for f in ("f1", "f2")] == [Phase.SUSPENDED] * 2, "it did help"
 
 
+def test_in_a_deep_violation_all_give_way_at_once_and_are_judged_a_minute_later() -> None:
+    cluster = made()
+    start(cluster, wants(), *map(filler, ("f1", "f2", "f3")))
+    measure(cluster, 3, w=40)
+    assert [phase(cluster, f) for f in ("f1", "f2", "f3")] == [Phase.SUSPENDED] * 3
+    measure(cluster, 4, w=40)
+    assert [phase(cluster, f) for f in ("f1", "f2", "f3")] == [Phase.SUSPENDED] * 3
+    measure(cluster, 2, w=40)
+    assert [phase(cluster, f) for f in ("f1", "f2", "f3")] == [Phase.RUNNING] * 3
+    why = cluster.record("f1").decisions[-1].decision.message
+    assert why == "w did no better for it: resumed"
+
+
+def test_what_can_only_be_stopped_goes_one_by_one_in_a_deep_violation_too() -> None:
+    cluster = made(able=Capabilities(suspend=False))
+    fillers = [filler(name) for name in ("f1", "f2", "f3")]
+    start(cluster, wants(), *(replace(f, run=replace(f.run, restartable=True)) for f in fillers))
+    stopped = [len(of(act.StopWorkload, measure(cluster, w=40))) for _ in range(4)]
+    assert stopped == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("period", "waits"), [(10, 1), (30, 0), (90, 1)])
+def test_what_is_measured_seldom_began_between_two_measurements(period: int, waits: int) -> None:
+    cluster = made()
+    start(cluster, wants(), filler("f"))
+    for rate in (100, 100, *[80] * (1 + waits)):
+        assert phase(cluster, "f") is Phase.RUNNING
+        cluster.now += period - PERIOD_SECONDS
+        measure(cluster, 1, w=rate)
+    assert phase(cluster, "f") is Phase.SUSPENDED
+
+
 def test_it_goes_on_once_nobody_misses_a_target() -> None:
     cluster = made()
     start(cluster, wants(), filler("f"))

@@ -51,6 +51,10 @@ def test_so_many_servers_promise_the_quality(quality: float, miss: float, candid
     ("told", "complaint"),
     [
         ("selection=hash", "goes by scores, and rule=traded by none; write rule=published"),
+        ("hash.quality=0.8", "hash is not read under rule=traded; write rule=published or"),
+        ("bound=9", "bound is not read under rule=traded; write rule=published or"),
+        ("rule=published,performance_weight=1", "is not read under rule=published; write rule=t"),
+        ("rule=published,hash.quality=0.8", "hash is read under selection=hash only; add that"),
         ("rule=published,selection=dice", "is not one of greedy, hash"),
         ("rule=published,hash.quality=1", "hash.quality=1 is not between 0 and 1"),
         ("rule=published,hash.miss=0", "hash.miss=0 is not between 0 and 1"),

@@ -290,9 +290,16 @@ class ByTarget:
                 why = f"{record.name} did no better for it"
                 yield _resume(other, why, cluster, ineffective=True)
         gives_way = partial(_gives_way, cluster)
-        neighbor = self._slack.to_suspend(filter(gives_way, neighbors), record, now)
-        if neighbor is not None:
+        able = self._slack.to_suspend(filter(gives_way, neighbors), record, now)
+        is_deep = self._slack.is_deep(record)
+        for given, neighbor in enumerate(able):
+            # One after the other, each would be found to be of no help. What can only be stopped
+            # loses its work, and goes one by one.
+            together = is_deep and cluster.able(neighbor).suspend
+            if given and (not together or self._slack.is_limit_reached(cluster.state, now)):
+                break
             yield self._give_way(now, neighbor, record, off, cluster)
+        if able:
             return True
         # While it is reclassified, what was predicted of it is known to be wrong, elsewhere too.
         if record.reclassifying:

@@ -16,6 +16,7 @@ from wharfinger.model.allocation import cpu_of
 from wharfinger.model.decisions import ReasonCode, Term
 from wharfinger.model.performance import (
     MAX_NORMALIZED,
+    STALE_SECONDS,
     Performance,
     Quantity,
     normalized_performance,
@@ -56,6 +57,7 @@ class TargetSettings:
         phases_in: Whether best-effort work gets a ceiling, which is raised step by step, before it
             is suspended.
         helped: Factor by which a suspension must have raised the neighbor's performance.
+        backlog_seconds: How long a suspension for a deep violation lasts before that is judged.
         unmigrated_seconds: How long a workload runs before it may be migrated; twice as long each
             time, because a restart loses its work.
         move_seconds: What a migration takes besides the work that is repeated.
@@ -95,6 +97,7 @@ class TargetSettings:
     max_suspension_seconds: float = 960.0
     phases_in: bool = False
     helped: float = 1.05
+    backlog_seconds: float = 60.0
     unmigrated_seconds: float = 60.0
     move_seconds: float = MOVE_SECONDS
     moves_for_share: float = 0.1
@@ -144,7 +147,7 @@ class Slack:
         status = (
             -1 if reached < 1 - record.workload.tolerance else int(reached > self.settings.spare)
         )
-        before, since = record.tracking, performance.measured_at
+        before, since = record.tracking, _likely_since(performance)
         if before is not None and before.status == status:
             since = min(before.since, since)  # in the future only when the clock was set back
         off_since = None
@@ -337,9 +340,8 @@ class Slack:
             return False
         if tracking.normalized_performance > self.settings.deep:
             return False
-        offered = performance.trusted(Quantity.OFFERED)
-        answered = performance.trusted(Quantity.THROUGHPUT)
-        return offered is not None and answered is not None and answered < OVERLOADED * offered
+        answered = performance.answered_share
+        return answered is not None and answered < OVERLOADED
 
     def _off(
         self, tracking: TargetTracking, performance: Performance, *, short: bool = False
@@ -367,8 +369,8 @@ class Slack:
 
     def to_suspend(
         self, residents: Iterable[WorkloadRecord], violated: WorkloadRecord, now: float
-    ) -> WorkloadRecord | None:
-        """The best-effort workload with the most pressure: by its CPU time, the newest first.
+    ) -> list[WorkloadRecord]:
+        """Best-effort workloads, the most pressure first: by CPU time, of equals the newest.
 
         Not one that has only just been resumed, or whose suspension has not helped.
         """
@@ -381,22 +383,42 @@ class Slack:
             and not self._has_just_resumed(record, now)
             and not self._is_spared(record, violated, now)
         ]
-        return max(able, key=lambda record: (cpu_used(record), record.uid), default=None)
+        return sorted(able, key=lambda record: (cpu_used(record), record.uid), reverse=True)
 
     def suspended_ineffectively(
         self, residents: Iterable[WorkloadRecord], violated: WorkloadRecord
     ) -> list[WorkloadRecord]:
-        """Those that were suspended for one that does no better for it."""
-        if violated.tracking is None:
+        """Those that were suspended for one that does no better for it.
+
+        In a deep violation that is told later: what has queued up must be done first.
+        """
+        tracking, performance = violated.tracking, violated.performance
+        if tracking is None or performance is None:
             return []
-        reached = violated.tracking.normalized_performance
+        reached = tracking.normalized_performance
+        least = self.settings.backlog_seconds if self.is_deep(violated) else 0.0
         return [
             record
             for record in residents
             if record.phase is Phase.SUSPENDED
             and record.suspended_for == violated.name
             and reached < record.suspended_at_performance * self.settings.helped
+            and not self._answers_more(record, performance)
+            and not is_recent(record.phase_since, performance.measured_at, least)
         ]
+
+    def is_deep(self, violated: WorkloadRecord) -> bool:
+        """Whether it is far below its target, on one server: of several, one may be the cause."""
+        tracking = violated.tracking
+        is_far = tracking is not None and tracking.normalized_performance < self.settings.deep
+        return is_far and len(violated.placements) == 1
+
+    def _answers_more(self, record: WorkloadRecord, performance: Performance) -> bool:
+        """Whether an overloaded service answers more: its latency is no better before it is not."""
+        before, answered = record.suspended_at_answered, performance.answered_share
+        if before is None or answered is None or before >= OVERLOADED:
+            return False
+        return answered >= min(before * self.settings.helped, OVERLOADED)
 
     def resumes_at(
         self, record: WorkloadRecord, residents: Iterable[WorkloadRecord], now: float
@@ -443,6 +465,14 @@ class Slack:
     def _is_spared(self, record: WorkloadRecord, violated: WorkloadRecord, now: float) -> bool:
         lately = is_recent(record.ineffective_at, now, self.settings.max_suspension_seconds)
         return lately and record.suspended_for == violated.name
+
+
+def _likely_since(performance: Performance) -> float:
+    """When what is measured now began, if it was otherwise before: between the two, on average."""
+    at, before = performance.measured_at, performance.measured_before
+    if before is None or not 0 <= at - before <= STALE_SECONDS:
+        return at
+    return (before + at) / 2
 
 
 def _lacks_cpu_in_bursts(record: WorkloadRecord, performance: Performance) -> bool:

@@ -251,6 +251,22 @@ class Paragon(ByReservation):
                 f"{self.name}: selection=hash goes by scores, and rule=traded by none; "
                 "write rule=published or rule=cumulative"
             )
+        self._refuse_unused()
+
+    def _refuse_unused(self) -> None:
+        """Settings that were changed and that the rule does not read."""
+        settings, usual = self._settings, ParagonSettings()
+        traded = settings.rule is SelectionRule.TRADED
+        others = ("bound", "hash") if traded else ("performance_weight", "fragmentation_weight")
+        mend = "rule=published or rule=cumulative" if traded else "rule=traded"
+        for name in others:
+            if getattr(settings, name) != getattr(usual, name):
+                raise InvalidInput(
+                    f"{self.name}: {name} is not read under rule={settings.rule}; write {mend}, or "
+                    f"leave {name} out"
+                )
+        if settings.hash != usual.hash and settings.selection is not Selection.HASH:
+            raise InvalidInput(f"{self.name}: hash is read under selection=hash only; add that")
 
     @property
     def profiling(self) -> ProfilingNeeds:
