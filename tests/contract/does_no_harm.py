@@ -42,24 +42,32 @@ CASES = [
     for name in shipped()
     if name not in NEEDS_FILES
 ] + [Case("paragon-local-low", regime) for regime in ("contended", "overcommitted")]
-MORE_SEEDS = {"paragon-local-oversubscribed": (1, 2, 3, 4, 5, 6)}
-"""Where waiting decides: with two seeds chance was taken for harm (decision 0053)."""
-FIRST_SEED = {"paragon-ec2-high", "paragon-ec2-low", "paragon-ec2-oversubscribed", "paragon-gce"}
-"""Of which one seed runs with more contention, where a run takes two to four times as long."""
+OF_SERVICES = {
+    "quasar-stateful", "quasar-webserver-flat", "quasar-webserver-fluctuating",
+    "quasar-webserver-spike",
+}  # fmt: skip
+"""Scenarios of services and best-effort work, neither of which waits for quality."""
+MORE_SEEDS = {
+    "paragon-local-oversubscribed": (1, 2, 3, 4),
+    **dict.fromkeys(OF_SERVICES | {"ibench-memcached"}, (1, 2)),
+}
+"""Where waiting decides, or few services: with fewer chance was taken for harm (decision 0053)."""
+SMALLER = {"quasar-ec2": 25}
 OTHER_REGIMES = [
     replace(
         case,
         regime=regime,
-        seeds=MORE_SEEDS.get(
-            case.scenario, case.seeds[:1] if case.scenario in FIRST_SEED else case.seeds
-        ),
+        workloads=SMALLER.get(case.scenario, case.workloads),
+        seeds=MORE_SEEDS.get(case.scenario, (seed,)),
     )
     for case in CASES
-    for regime in ("contended", "overcommitted")
+    for seed, regime in enumerate(("contended", "overcommitted"), 1)
     if case.regime == "moderate" and case.scenario != "paragon-local-low"
 ]
+"""With one seed each, where a run takes two to four times as long: the test of all cases together
+has some 2,000 workloads."""
 LOW_LOAD = [
-    Case("paragon-gce", "moderate", workloads, tuple(range(1, 11)), few_on_all=True)
+    Case("paragon-gce", "moderate", workloads, tuple(range(1, 7)), few_on_all=True)
     for workloads in (60, 125)
 ]
 """Few jobs on a whole cluster, so short that a profile costs many their targets."""
@@ -71,11 +79,6 @@ MEASURED = [
 """Measured tables that the environment names: directories, separated by colons."""
 
 UNDER_ARQ = " + arq"
-OF_SERVICES = {
-    "quasar-stateful", "quasar-webserver-flat", "quasar-webserver-fluctuating",
-    "quasar-webserver-spike",
-}  # fmt: skip
-"""Scenarios of services and best-effort work, neither of which waits for quality."""
 QUEUED = [case for case in CASES if case.scenario not in OF_SERVICES | IBENCHS]
 QUEUED_ELSEWHERE = {
     "paragon": [case for case in OTHER_REGIMES if case.scenario.startswith("paragon-local")]

@@ -225,11 +225,22 @@ class Residency:
     # --- contention, and those that run off their prediction -----------------------------------
 
     def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
-        """Its performance among its neighbors over that alone; ``None`` = unknown."""
-        if self.contention is None or len(record.placements) != 1:
+        """Its performance among its neighbors over that alone; ``None`` = unknown.
+
+        On several servers by its CPU on each, as far as it is known there.
+        """
+        if self.contention is None:
             return None
-        row = self.columns.row(record.placements[0].server)
-        return self.contention.slowdown_of(row, record.name)
+        mean = std = total = 0.0
+        for placed in record.placements:
+            row = self.columns.row(placed.server)
+            found = self.contention.slowdown_of(row, record.name)
+            if found is not None:
+                if len(record.placements) == 1:
+                    return found
+                cpu = placed.allocation.cpu_millicpus
+                mean, std, total = mean + cpu * found.mean, std + cpu * found.std, total + cpu
+        return Estimate(mean / total, std / total) if total else None
 
     def review(self, server: str) -> None:
         """Update the contention on a server, and whether a resident is off its prediction."""

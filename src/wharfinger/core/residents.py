@@ -154,7 +154,10 @@ class ClusterResidents:
         return self._cluster.residency.slowdown_of(record)
 
     def platform_of(self, record: WorkloadRecord) -> str:
-        """Name of the platform on which it runs; empty = unknown."""
-        placed = record.placements[:1]
-        server = self.state.servers.get(placed[0].server) if placed else None
-        return server.platform.name if server else ""
+        """Name of the platform on which it runs, with most of its CPU; empty = unknown."""
+        cpu: dict[str, int] = {}
+        for placed in record.placements:
+            server = self.state.servers.get(placed.server)
+            name = server.platform.name if server else ""
+            cpu[name] = cpu.get(name, 0) + placed.allocation.cpu_millicpus
+        return max(cpu, key=lambda name: cpu[name], default="")

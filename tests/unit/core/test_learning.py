@@ -22,7 +22,7 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.configuration import Configuration, Setting
-from wharfinger.model.performance import Quantity, Reading, Sample
+from wharfinger.model.performance import Performance, Quantity, Reading, Sample
 from wharfinger.model.profile import (
     Classification,
     Entry,
@@ -31,7 +31,7 @@ from wharfinger.model.profile import (
     SettingEntry,
 )
 from wharfinger.model.view import Capabilities, Resize
-from wharfinger.model.workload import Profile, ProfileMode, Target
+from wharfinger.model.workload import Profile, ProfileMode, Scale, Target
 from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.slack import TargetSettings
 
@@ -260,3 +260,32 @@ def test_what_began_without_a_profile_is_known_where_it_was_seen() -> None:
     found = learning.corrected(record, "old")
     assert found.platform == "old"
     assert found.performance[Quantity.RATE][400].value == 100.0
+
+
+def test_on_several_servers_it_is_known_by_what_it_does_on_each() -> None:
+    """A framework does 1.6 times as much on two servers as on one; its latency tells nothing."""
+    known = curve((400, 200), (800, 300), servers={1: Estimate(1.0, 0.0), 2: Estimate(1.6, 0.05)})
+    placed = tuple(Placement(name, Allocation(cpu, 1)) for name, cpu in (("a", 600), ("b", 200)))
+    record = WorkloadRecord(
+        replace(workload("w"), scale=Scale(2)),
+        1,
+        0.0,
+        phase=Phase.RUNNING,
+        placements=placed,
+        classification=known,
+        measurements=Measurements({Quantity.RATE: {400: Entry(200.0), 800: Entry(300.0)}}),
+        performance=Performance(
+            1000.0,
+            {Quantity.RATE: Reading(160.0, "test"), Quantity.LATENCY: Reading(1.0, "test")},
+        ),
+    )
+    learning = Learning(TargetSettings())
+    (seen,) = learning.observations(record, 1000.0, None)
+    assert (seen.quantity, seen.cpu_millicpus, seen.entry.value) == (Quantity.RATE, 400, 100.0)
+    assert seen.entry.error == pytest.approx((0.03**2 + 0.05**2 + 0.1**2) ** 0.5)
+    record.observed = {Quantity.RATE: {400: seen.entry}}
+    assert learning.surprise(record, 1000.0, "") == "it runs 69% off what was predicted for 0.4 CPU"
+    told = learning.corrected(record, "").performance[Quantity.RATE]
+    assert {cpu: entry.value for cpu, entry in told.items()} == {400: 100.0, 800: 150.0}
+    record.workload = replace(record.workload, scale=Scale(1))
+    assert not learning.observations(record, 1000.0, None), "nothing is known of two servers"

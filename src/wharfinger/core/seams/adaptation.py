@@ -159,10 +159,13 @@ class Residents(Protocol):
         """The first few that wait for room, by name, and what they need; in order of service."""
 
     def slowdown_of(self, record: WorkloadRecord) -> Estimate | None:
-        """Its performance among its neighbors over that alone; ``None`` = unknown."""
+        """Its performance among its neighbors over that alone; ``None`` = unknown.
+
+        On several servers it is the mean by its CPU on each.
+        """
 
     def platform_of(self, record: WorkloadRecord) -> str:
-        """Name of the platform on which it runs; empty = unknown."""
+        """Name of the platform on which it runs, with most of its CPU; empty = unknown."""
 
 
 class AdaptationPolicy(PolicyPart, Protocol):

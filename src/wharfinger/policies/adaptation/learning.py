@@ -15,16 +15,20 @@ from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord, is_violated
 from wharfinger.core.tracking import Observation
 from wharfinger.estimators.matrix import Transform
-from wharfinger.model.allocation import Placement
+from wharfinger.model.allocation import Placement, cpu_of
 from wharfinger.model.performance import PROXIES, Quantity
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Classification, Entry, Estimate, Measurements, Origin
 from wharfinger.model.units import cpu_number
-from wharfinger.model.view import Request, View
+from wharfinger.model.view import Capabilities, Request, View
 from wharfinger.model.workload import ProfileMode
 from wharfinger.policies.adaptation.slack import Slack, TargetSettings, cpu_used, is_recent
 from wharfinger.policies.placement.resizing import room_for
+from wharfinger.policies.placement.several import scale_out
 
+UNLIKE = 0.1
+"""Standard deviation of what a workload does on several servers, of the logarithm, over what it
+would on so many that are alike."""
 OBSERVED = (Quantity.RATE, Quantity.THROUGHPUT, Quantity.LATENCY)
 
 
@@ -39,25 +43,28 @@ class Learning:
     ) -> list[Observation]:
         """How it would do without its neighbors under its present, settled allocation."""
         performance, settings = record.performance, self.settings
-        if performance is None or record.phase is not Phase.RUNNING or len(record.placements) != 1:
+        if performance is None or record.phase is not Phase.RUNNING:
             return []
         if not Slack(settings).is_settled(record, now):
             return []
         changed = is_recent(record.neighbors_changed_at, now, settings.settling_seconds)
-        cpu = record.placements[0].allocation.cpu_millicpus
-        if cpu <= 0 or (slowdown is not None and changed):
+        cpu, out = _cpu_of_each(record), _over_one(record)
+        if cpu <= 0 or out is None or (slowdown is not None and changed):
             return []
-        used = performance.readings.get(Quantity.CPU)
-        is_idle = used is not None and used.value * MILLICPUS_PER_CPU < settings.busy * cpu
-        error, at = settings.observation_error, performance.measured_at
+        count, used = len(record.placements), performance.readings.get(Quantity.CPU)
+        is_idle = used is not None and used.value * MILLICPUS_PER_CPU < settings.busy * cpu * count
+        error, at = hypot(settings.observation_error, out.std), performance.measured_at
         kept: list[Observation] = []
         for quantity in OBSERVED:
             value = performance.trusted(quantity)
             # A service that is asked little answers little, whatever it could.
             says_nothing = is_idle and quantity is Quantity.THROUGHPUT
+            # Of several servers the slowest decides what a service answers, and how late.
+            says_nothing |= count > 1 and quantity is not Quantity.RATE
             if value is None or value <= 0 or says_nothing:
                 continue
-            seen = _alone(Entry(value, error, False, Origin.OBSERVED, at), quantity, slowdown)
+            of_one = Entry(value / out.mean, error, False, Origin.OBSERVED, at)
+            seen = _alone(of_one, quantity, slowdown)
             kept.append(self._kept(record, quantity, cpu, seen))
             if quantity is Quantity.LATENCY and cpu_used(record) > 0:
                 # A latency tells what could be sustained only with how busy it was then.
@@ -81,7 +88,7 @@ class Learning:
 
         It ran on that platform; what was seen there is told as where it was profiled.
         """
-        if record.observed and len(record.placements) == 1:
+        if record.observed and record.placements:
             return self.corrected(record, platform)
         return record.measurements
 
@@ -91,7 +98,7 @@ class Learning:
         A phase or a service's load changes the level of the whole row; its shape stays.
         """
         profiled = record.measurements or Measurements()
-        cpu = record.placements[0].allocation.cpu_millicpus
+        cpu = _cpu_of_each(record)
         performance: dict[Quantity, dict[int, Entry]] = {
             quantity: dict(entries) for quantity, entries in profiled.performance.items()
         }
@@ -137,13 +144,13 @@ class Learning:
             return ""
         if is_recent(record.classified_at, now, settings.reclassification_seconds):
             return ""
-        cpu = record.placements[0].allocation.cpu_millicpus
+        cpu = _cpu_of_each(record)
         profiled = record.measurements.performance if record.measurements else {}
         for quantity, entries in sorted(record.observed.items()):
             if cpu not in entries or quantity in PROXIES:
                 continue
             curve, row = classification.curves.get(quantity), profiled.get(quantity, {})
-            if cpu not in row and len(row) < 2:
+            if cpu not in row and len(row) < 2 and len(record.placements) == 1:
                 return "it is measured under one allocation more"
             if curve is None:
                 continue
@@ -167,6 +174,8 @@ class Learning:
         view = request.seen(view)
         if not view.capabilities.resize or not _learns(record) or record.measurements is None:
             return ()
+        if len(record.placements) > 1:
+            return ()  # It is known of one server how CPU tells; of several, their level.
         if record.reclassifying or record.tracking is None or is_violated(record):
             return ()
         here = record.placements[0]
@@ -182,6 +191,21 @@ class Learning:
         if cpu == now:
             return ()
         return (replace(here, allocation=replace(here.allocation, cpu_millicpus=cpu)),)
+
+
+def _cpu_of_each(record: WorkloadRecord) -> int:
+    """Thousandths of a CPU that it has on each of its servers, in the mean."""
+    return cpu_of(record.placements) // max(len(record.placements), 1)
+
+
+def _over_one(record: WorkloadRecord) -> Estimate | None:
+    """Its performance over that on one of its servers, all alike; ``None`` = unknown."""
+    count = len(record.placements)
+    if count == 1:
+        return Estimate(1.0, 0.0)
+    able = Capabilities(max_servers_per_workload=count)
+    out = scale_out(record.workload, record.classification, able).get(count)
+    return out and Estimate(out.mean, hypot(out.std, UNLIKE))
 
 
 def _alone(seen: Entry, quantity: Quantity, slowdown: Estimate | None) -> Entry:
@@ -217,11 +241,7 @@ def _as_on(
 
 def _learns(record: WorkloadRecord) -> bool:
     mode = record.workload.profile.mode
-    return (
-        len(record.placements) == 1
-        and not record.workload.best_effort
-        and mode is not ProfileMode.NONE
-    )
+    return not record.workload.best_effort and mode is not ProfileMode.NONE
 
 
 def _measured_under(record: WorkloadRecord) -> set[int]:
