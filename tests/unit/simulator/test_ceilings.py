@@ -11,7 +11,8 @@ from wharfinger.simulator.run import RunSpec, prepare_in_turn
 @pytest.mark.slow
 def test_it_is_measured_below_its_ceiling() -> None:
     policy = "quasar[adaptation.phases_in=true]"
-    simulation = prepare_in_turn(RunSpec("ibench-memcached", policy, seed=1, scale=0.05))
+    spec = RunSpec("ibench-memcached", policy, seed=1, regime="overcommitted", scale=0.1)
+    simulation = prepare_in_turn(spec)
     ceilings: dict[str, int] = {}
     compared, inner = 0, simulation.driver._log
 
