@@ -53,6 +53,7 @@ MORE_SEEDS = {
 }
 """Where waiting decides, or few services: with fewer chance was taken for harm (decision 0053)."""
 SMALLER = {"quasar-ec2": 25}
+"""Fewer workloads there with more contention."""
 OTHER_REGIMES = [
     replace(
         case,
@@ -64,8 +65,7 @@ OTHER_REGIMES = [
     for seed, regime in enumerate(("contended", "overcommitted"), 1)
     if case.regime == "moderate" and case.scenario != "paragon-local-low"
 ]
-"""With one seed each, where a run takes two to four times as long: the test of all cases together
-has some 2,000 workloads."""
+"""With one seed each, where a run takes two to four times as long: one test joins them all."""
 LOW_LOAD = [
     Case("paragon-gce", "moderate", workloads, tuple(range(1, 7)), few_on_all=True)
     for workloads in (60, 125)

@@ -28,7 +28,7 @@ from wharfinger.model.performance import Quantity, Reading, Sample
 from wharfinger.model.profile import quantile
 from wharfinger.model.units import cpu_number
 from wharfinger.model.view import Capabilities, Resize
-from wharfinger.model.workload import Target, Workload
+from wharfinger.model.workload import Adapt, Target, Workload
 
 # --- room ----------------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ def test_the_busiest_gives_way_first_and_one_at_a_time() -> None:
     assert [phase(cluster, f) for f in ("f1", "f2")] == [Phase.SUSPENDED] * 2, "it did help"
 
 
-def test_in_a_deep_violation_all_give_way_at_once_and_are_judged_a_minute_later() -> None:
+def test_in_a_deep_violation_all_are_suspended_at_once_and_judged_a_minute_later() -> None:
     cluster = made()
     start(cluster, wants(), *map(filler, ("f1", "f2", "f3")))
     measure(cluster, 3, w=40)
@@ -145,6 +145,16 @@ def test_in_a_deep_violation_all_give_way_at_once_and_are_judged_a_minute_later(
     assert [phase(cluster, f) for f in ("f1", "f2", "f3")] == [Phase.RUNNING] * 3
     why = cluster.record("f1").decisions[-1].decision.message
     assert why == "w did no better for it: resumed"
+
+
+def test_of_a_deep_violation_one_suspension_at_a_time_is_recommended() -> None:
+    cluster = made()
+    fillers = map(filler, ("f1", "f2", "f3"))
+    start(cluster, replace(wants(), adapt=Adapt.RECOMMEND), *fillers)
+    assert not of(act.SuspendWorkload, measure(cluster, 2, w=40))
+    told = [each.decision.message for each in cluster.record("w").decisions]
+    (recommended,) = (message for message in told if message.startswith("recommended: "))
+    assert recommended.endswith("best-effort f3 is suspended")
 
 
 def test_what_can_only_be_stopped_goes_one_by_one_in_a_deep_violation_too() -> None:

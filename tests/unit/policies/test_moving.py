@@ -198,8 +198,9 @@ def crowded(neighbor: WorkloadRecord, **given: object) -> SimpleNamespace:
     return SimpleNamespace(**{**told, **given})
 
 
-def isolated(cluster: SimpleNamespace) -> list[Remedy]:
+def isolated(cluster: SimpleNamespace, servers: str = "a") -> list[Remedy]:
     victim = job(1.0, 400.0)
+    victim.placements = tuple(Placement(name, Allocation(1000, 1)) for name in servers)
     victim.classification = Classification("hand", "1", tolerated={CACHE: Estimate(20.0, 1.0)})
     off = OffTarget(0.5, 30.0, None)
     return list(ByTarget()._isolate(NOW, victim, off, cast("Residents", cluster)))
@@ -236,6 +237,10 @@ def test_a_workload_that_cannot_be_helped_is_isolated() -> None:
 )
 def test_else_all_stay(cluster: SimpleNamespace) -> None:
     assert not isolated(cluster)
+
+
+def test_for_one_part_of_several_no_neighbor_is_moved() -> None:
+    assert not isolated(crowded(pressing()), servers="ac")
 
 
 # --- what has begun without a profile -------------------------------------------------------------

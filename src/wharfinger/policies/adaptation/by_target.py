@@ -458,6 +458,8 @@ class ByTarget:
         recently = is_recent(record.neighbors_changed_at, now, settings.settling_seconds)
         if not settings.isolate or slowdown is None or recently or not cluster.may_adjust(record):
             return False
+        if len(record.placements) > 1:
+            return False  # A neighbor presses on one part only, and the gain is of the whole.
         keeps_work = cluster.state.capabilities.keeps_work
         pressing = shares_of_pressure(record, cluster.neighbors(record))
         for neighbor, share in pressing:
