@@ -340,6 +340,10 @@ def _suspended(cluster: ClusterState, time: float, event: ev.WorkloadSuspended) 
     record.suspended_for, record.ineffective_at = event.suspended_for, None
     record.suspended_at_performance = tracking.normalized_performance if tracking else 0.0
     record.suspended_at_answered = performance.answered_share if performance else None
+    record.suspended_at_busy = None
+    shares = performance.busy_shares(helped.placements) if performance else {}
+    if here := shares.get(record.placements[0].server):
+        record.suspended_at_busy = here / min(shares.values())
     relieve(cluster, time, event.suspended_for, event.decision)
     count_adjustment(cluster, time)
 
@@ -486,7 +490,9 @@ def _measured(cluster: ClusterState, time: float, event: ev.ServerMeasured) -> N
     for sample in event.samples:
         if record := cluster.running(sample.key):
             before = record.performance.measured_at if record.performance else None
-            record.performance = Performance(time, sample.readings, sample.silent, before)
+            record.performance = Performance(
+                time, sample.readings, sample.silent, before, sample.cpu_by_server
+            )
 
 
 def _profiling_finished(cluster: ClusterState, time: float, event: ev.ProfilingFinished) -> None:

@@ -266,6 +266,7 @@ class WorkloadRecord:
     suspended_for: str = ""
     suspended_at_performance: float = 0.0
     suspended_at_answered: float | None = None
+    suspended_at_busy: float | None = None
     ineffective_at: float | None = None
     throttles: int = 0
     throttled_from_millicpus: int = 0

@@ -60,6 +60,8 @@ class ReasonCode(StrEnum):
     or, where its manifest says ``onMiss: reject``, is rejected."""
     PLACED_FOR_TARGET = "placed-for-target"
     """Another place is expected to keep the target that is missed here; it is moved."""
+    PLACED_AGAIN = "placed-again"
+    """It keeps its target with less CPU elsewhere, and others wait for room; it is moved."""
     THROTTLED_FOR_TARGET = "throttled-for-target"
     """A neighbor misses its target; it may use more again, step by step, when that is kept."""
     SUSPENDED_FOR_TARGET = "suspended-for-target"

@@ -4,10 +4,11 @@ Engines report ``Sample``, the core keeps the newest as ``Performance``, policie
 and ``meets``. What could not be measured is a ``NoSignal`` with its reason, never a zero.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from wharfinger.model.allocation import Placement
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.workload import Target
 
@@ -20,6 +21,8 @@ IDLE_SHARE = 0.7
 """Share of its CPU below whose use a service could do more than it is asked for."""
 THROTTLED_SHARE = 0.05
 """Share of the periods of its quota from which a workload lacks CPU (Autothrottle, NSDI 2024)."""
+BUSIER = 1.1
+"""Times as busy as where it is least busy: there one on several servers is slowed."""
 STALE_SECONDS = 60.0
 """After so long without a new sample, the last one says nothing of now."""
 
@@ -78,11 +81,16 @@ class NoSignal:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """An engine's newest measurements of one workload; no quantity is both read and silent."""
+    """An engine's newest measurements of one workload; no quantity is both read and silent.
+
+    Attributes:
+        cpu_by_server: Of one on several servers, CPU seconds per second on each; empty = not known.
+    """
 
     key: str
     readings: Mapping[Quantity, Reading] = field(default_factory=dict)
     silent: Mapping[Quantity, NoSignal] = field(default_factory=dict)
+    cpu_by_server: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +100,14 @@ class Performance:
     Attributes:
         measured_at: In seconds since the epoch.
         measured_before: When it was measured before that, where it runs now; ``None`` = it was not.
+        cpu_by_server: As in ``Sample``.
     """
 
     measured_at: float
     readings: Mapping[Quantity, Reading] = field(default_factory=dict)
     silent: Mapping[Quantity, NoSignal] = field(default_factory=dict)
     measured_before: float | None = None
+    cpu_by_server: Mapping[str, float] = field(default_factory=dict)
 
     def at(self, now: float) -> "Performance":
         """The part that still holds: nothing, once it is older than ``STALE_SECONDS``."""
@@ -132,6 +142,19 @@ class Performance:
         """Of the requests that are offered to a service, the share that it answers."""
         offered, answered = self.trusted(Quantity.OFFERED), self.trusted(Quantity.THROUGHPUT)
         return answered / offered if offered and answered is not None else None
+
+    def busy_shares(self, placements: Sequence[Placement]) -> dict[str, float]:
+        """CPU time that it uses over what it is allocated, by server.
+
+        Empty = it is not known of each, or it does nothing on one of them as yet.
+        """
+        shares = {}
+        for placed in placements:
+            used, cpu = self.cpu_by_server.get(placed.server), placed.allocation.cpu_millicpus
+            if not used or not cpu:
+                return {}
+            shares[placed.server] = used * MILLICPUS_PER_CPU / cpu
+        return shares
 
     def trusted(self, quantity: Quantity) -> float | None:
         """A reading that stands for the target; ``None`` = there is none."""
@@ -234,6 +257,18 @@ def normalized_performance(
         parts.append(_ratio(max(0.0, left), performance.trusted(Quantity.REMAINING)))
     measured = [part for part in parts if part is not None]
     return min(measured) if measured and len(measured) == len(parts) else None
+
+
+def busier(busy: Mapping[str, float]) -> frozenset[str]:
+    """Of several servers, those on which a workload is clearly busier: what is there slows it.
+
+    A balancer gives each server load in proportion to what it holds alone.
+
+    >>> sorted(busier({"a": 0.5, "b": 0.54, "c": 0.7}))
+    ['c']
+    """
+    least = BUSIER * min(busy.values(), default=0.0)
+    return frozenset(server for server, share in busy.items() if share > least)
 
 
 def _ratio(over: float | None, under: float | None) -> float | None:

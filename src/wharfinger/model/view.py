@@ -290,6 +290,8 @@ class OffTarget:
         for_neighbor: What it can spare is for a neighbor, on the server where that is.
         idle: It misses its target for other reasons than CPU: ``normalized`` is what it holds over
             what it has a use for.
+        busy: Of one on several servers, CPU time that it uses over its allocation, by server; empty
+            = not known.
     """
 
     normalized: float
@@ -302,6 +304,7 @@ class OffTarget:
     ahead_seconds: float | None = None
     for_neighbor: bool = False
     idle: bool = False
+    busy: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def asked(self) -> str:

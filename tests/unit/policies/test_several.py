@@ -373,6 +373,58 @@ def test_it_stays_on_all_of_its_servers(
     assert left_by(request_, 1000, 1000, 1000, view=view) == ["s0", "s1", "s2"]
 
 
+def slowed(request: Request, *busy: float, **others) -> Request:
+    """It misses its target, and is so busy on each of its servers."""
+    assert request.off_target is not None
+    shares = {f"s{at}": share for at, share in enumerate(busy)}
+    return replace(request, off_target=replace(request.off_target, busy=shares, **others))
+
+
+def test_a_service_with_idle_cpu_leaves_the_servers_that_slow_it() -> None:
+    view = seen(4, 4, 4, used=used_by_three(s0=2000, s1=2000, s2=2000), able=ABLE)
+    request = slowed(serves(300.0, 0.8, used_cpus=1.4), 0.2, 0.3, 0.2)
+    verdict = QUASAR.resize(request, on(2000, 2000, 2000), view)
+    assert isinstance(verdict, Place)
+    assert verdict.placements == (on(2000)[0], on(2000, 2000, 2000)[2])
+    assert verdict.decision.reason is ReasonCode.WOULD_NOT_HELP
+    assert verdict.decision.message == (
+        "at 80% of its target with idle CPU it leaves s1, where it is slower: "
+        "4 of 6 CPU on 2 servers hold its load"
+    )
+    both = slowed(serves(300.0, 0.8, used_cpus=1.6), 0.2, 0.3, 0.3)
+    assert left_by(both, 2000, 2000, 2000, view=view) == ["s0"]
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        slowed(serves(300.0, 0.8, used_cpus=1.4), 0.2, 0.21, 0.2),
+        slowed(serves(300.0, 0.8, used_cpus=3.5), 0.5, 0.75, 0.5),
+        slowed(serves(300.0, 0.8, used_cpus=1.4)),
+        slowed(serves(300.0, 0.8, used_cpus=1.4, gang=True), 0.2, 0.3, 0.2),
+        slowed(stateful(serves(300.0, 0.8, used_cpus=1.4)), 0.2, 0.3, 0.2),
+        slowed(serves(300.0, 0.8, used_cpus=1.4, spread=Spread.ZONE), 0.2, 0.3, 0.2),
+    ],
+    ids=["alike", "the others are busy", "not known", "gang", "stateful", "spread"],
+)
+def test_else_more_cpu_would_not_help_it(request_: Request) -> None:
+    view = seen(4, 4, 4, used=used_by_three(s0=2000, s1=2000, s2=2000), able=ABLE)
+    verdict = QUASAR.resize(request_, on(2000, 2000, 2000), view)
+    assert isinstance(verdict, Refuse)
+    assert verdict.decision.reason is ReasonCode.WOULD_NOT_HELP
+
+
+def test_cpu_on_several_servers_that_is_not_used_is_taken_back() -> None:
+    view = seen(4, 4, 4, used={"s0": 3000, "s1": 3000}, able=ABLE)
+    request = slowed(serves(300.0, 0.5, used_cpus=3.0), unused_from=4000)
+    verdict = QUASAR.resize(request, on(3000, 3000), view)
+    assert isinstance(verdict, Place)
+    assert [p.allocation.cpu_millicpus for p in verdict.placements] == [2000, 2000]
+    assert "reduced from 6 to 4 CPU: it uses hardly more" in verdict.decision.message
+    again = slowed(serves(300.0, 0.5, used_cpus=3.0), unused_from=4000)
+    assert isinstance(QUASAR.resize(again, on(2000, 2000), view), Refuse)
+
+
 def test_a_server_is_left_in_the_zone_that_has_most_of_it() -> None:
     view = seen(4, 4, 4, used=used_by_three(), able=ABLE)
     zoned = replace(view, zone=np.array([1, 1, 2]))

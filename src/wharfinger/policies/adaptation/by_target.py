@@ -62,6 +62,7 @@ from wharfinger.policies.adaptation.slack import (
     is_recent,
     load_of,
 )
+from wharfinger.policies.adaptation.suboptimal import Suboptimal
 from wharfinger.policies.placement.resizing import expected, lacking
 
 Remedies = Iterator[Remedy]
@@ -81,6 +82,7 @@ class ByTarget:
         self._demand = Demand(self.settings.demand)
         self._learning = Learning(self.settings)
         self._phases = Phases(self.settings.phases, self._learning)
+        self._suboptimal = Suboptimal(self._slack)
         self._elastic = Elastic(self.settings.elastic, self.settings.adjustments_per_minute // 2)
 
     def track(self, record: WorkloadRecord, now: float, slowdown: Estimate | None) -> Tracked:
@@ -109,11 +111,14 @@ class ByTarget:
         suspended, throttled = cluster.suspended(), cluster.throttled()
         if cluster.recommends or not (suspended or throttled):
             return None
-        given_back = [(record, self._slack.resumes_at) for record in suspended]
-        given_back += [(record, self._ceilings.raised_at) for record in throttled]
         times = [
-            when(record, cluster.neighbors(record), now)
-            for record, when in given_back
+            self._slack.resumes_at(record, _affected_by_resume(record, cluster), now)
+            for record in suspended
+            if not record.revoking
+        ]
+        times += [
+            self._ceilings.raised_at(record, cluster.neighbors(record), now)
+            for record in throttled
             if not record.revoking
         ]
         least = min(times, default=inf)
@@ -146,6 +151,7 @@ class ByTarget:
                 yield from self._follow_off(now, record, risen, cluster)
             elif not is_lowered or self._slack.is_below_sources(record):
                 yield from self._follow(now, record, cluster)
+        yield from self._suboptimal.follow(now, event, cluster)
         yield from self._elastic.follow(now, _measured_in(event, cluster), cluster)
 
     def _affected(self, event: ev.Event, cluster: Residents) -> list[WorkloadRecord]:
@@ -504,12 +510,21 @@ class ByTarget:
         """Resume those whose time has come, the longest suspended first."""
         suspended = sorted(cluster.suspended(), key=lambda record: (record.phase_since, record.uid))
         for record in suspended:
-            neighbors = cluster.neighbors(record)
+            neighbors = _affected_by_resume(record, cluster)
             if record.revoking or self._slack.resumes_at(record, neighbors, now) > now:
                 continue
             longest = any(map(is_violated, neighbors))
             why = "the longest suspension is over" if longest else "no neighbor violates its target"
             yield _resume(record, why, cluster)
+
+
+def _affected_by_resume(record: WorkloadRecord, cluster: Residents) -> list[WorkloadRecord]:
+    """Its neighbors, and best-effort work on all servers of the one that it was suspended for."""
+    neighbors = list(cluster.neighbors(record))
+    helped = cluster.state.workloads.get(record.suspended_for)
+    if helped is not None and len(helped.placements) > 1:
+        neighbors += (r for r in cluster.neighbors(helped) if r.workload.best_effort)
+    return neighbors
 
 
 def _capacity(placement: Placement, cluster: Residents) -> int:

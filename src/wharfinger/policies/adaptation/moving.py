@@ -232,24 +232,25 @@ def gain_of_isolation(
         return _NONE
     z = quantile(predicted.confidence)
     lifted = max(0.0, -log(relief.mean) - z * relief.std)
-    saved_seconds = _left_seconds(record, now) * (1 - exp(-lifted))
+    saved_seconds = left_seconds(record, now) * (1 - exp(-lifted))
     lost_seconds = settings.move_seconds
     if not keeps_work and neighbor.workload.type is not WorkloadType.LATENCY_CRITICAL:
-        lost_seconds += _ran_seconds(neighbor, now)
-    lost_seconds += _left_seconds(neighbor, now) * max(0.0, _slower_there(neighbor, predicted))
+        lost_seconds += ran_seconds(neighbor, now)
+    lost_seconds += left_seconds(neighbor, now) * max(0.0, _slower_there(neighbor, predicted))
     numbers = {"saved_seconds": saved_seconds, "lost_seconds": lost_seconds}
     message = f"it should save {saved_seconds:.0f} s, and the other lose {lost_seconds:.0f} s"
     return Gain(saved_seconds > lost_seconds, message, numbers)
 
 
-def _ran_seconds(record: WorkloadRecord, now: float) -> float:
+def ran_seconds(record: WorkloadRecord, now: float) -> float:
+    """For how long it has run since its newest start."""
     return max(0.0, now - (now if record.started_at is None else record.started_at))
 
 
-def _left_seconds(record: WorkloadRecord, now: float) -> float:
+def left_seconds(record: WorkloadRecord, now: float) -> float:
     """What it has to go here; what has run for long is taken to have as long to go."""
     told = record.performance.trusted(Quantity.REMAINING) if record.performance else None
-    return told if told is not None else _ran_seconds(record, now)
+    return told if told is not None else ran_seconds(record, now)
 
 
 def _slower_there(record: WorkloadRecord, predicted: Prediction) -> float:

@@ -5,20 +5,28 @@ must have had time to show, and adjustments per minute are limited. *What* is do
 ``by_target``.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from wharfinger.classification.worth import MOVE_SECONDS
 from wharfinger.core.lifecycle import Phase
-from wharfinger.core.state import AdjustmentKind, ManagerState, WorkloadRecord, is_violated
+from wharfinger.core.state import (
+    Adjustment,
+    AdjustmentKind,
+    ManagerState,
+    WorkloadRecord,
+    is_violated,
+)
 from wharfinger.core.tracking import TargetTracking
 from wharfinger.model.allocation import cpu_of
 from wharfinger.model.decisions import ReasonCode, Term
 from wharfinger.model.performance import (
     MAX_NORMALIZED,
+    SATURATED_SHARE,
     STALE_SECONDS,
     Performance,
     Quantity,
+    busier,
     normalized_performance,
 )
 from wharfinger.model.platform import MILLICPUS_PER_CPU
@@ -65,6 +73,9 @@ class TargetSettings:
         moves_for_targets: What a migration must add, in targets, to what has begun without a
             profile and is profiled beside its own run.
         isolate: Whether neighbors that slow it are moved where moving itself does not pay.
+        placed_again: Of those that keep their targets, the share that is placed again in each
+            period, to free CPU where others wait for room; 0 = none.
+        placed_again_seconds: Length of that period.
         reclassification_seconds: Time between two reclassifications of a workload.
         max_observed: How many allocations keep their measured performance, the newest ones.
         surprise: Standard deviations off its prediction from which a workload is reclassified.
@@ -103,6 +114,8 @@ class TargetSettings:
     moves_for_share: float = 0.1
     moves_for_targets: float = 0.1
     isolate: bool = True
+    placed_again: float = 0.0
+    placed_again_seconds: float = 300.0
     reclassification_seconds: float = 60.0
     max_observed: int = 8
     surprise: float = 2.0
@@ -275,6 +288,10 @@ class Slack:
         ):
             return None
         off = self._off(tracking, performance, short=short)
+        off = replace(off, busy=_busy_shares(record))
+        if tracking.status < 0 and is_saturated(record):
+            # CPU that another of its servers leaves idle, since it is sent little, proves nothing.
+            return replace(off, cpu_seconds_per_second=None)
         if tracking.status < 0 and not short:
             return replace(off, unused_from=self._unused_from(record, off, now))
         return off
@@ -286,6 +303,8 @@ class Slack:
         last = next((one for one in made if one.kind is AdjustmentKind.RESIZED), None)
         if used is None:
             return None
+        if len(record.placements) > 1 and not self._is_worse(last, held, off):
+            return None
         before, settings = _stated(record), self.settings
         if last is not None and cpu_of(last.after) == held:
             before = cpu_of(last.before)
@@ -293,6 +312,17 @@ class Slack:
                 return held if is_recent(last.time, now, settings.untried_seconds) else None
         worth = before + settings.used_share * (held - before)
         return before if before < held and used * MILLICPUS_PER_CPU < worth else None
+
+    def _is_worse(self, last: Adjustment | None, held: int, off: OffTarget) -> bool:
+        """Whether it does far worse since its newest resize, or had that taken back.
+
+        On several servers CPU may be idle since one of them is slow: that proves nothing.
+        """
+        if last is None or cpu_of(last.after) != held:
+            return False
+        before = last.performance_before
+        was_taken = last.reason == ReasonCode.WOULD_NOT_HELP
+        return was_taken or (before is not None and off.normalized < self.settings.deep * before)
 
     def can_give(self, record: WorkloadRecord, now: float) -> OffTarget | None:
         """How far above its target one is that may give back at once, for a neighbor's sake."""
@@ -324,6 +354,7 @@ class Slack:
         if (
             Quantity.CPU not in performance.readings
             or performance.is_throttled
+            or is_saturated(record)
             or not self._may_give(record, now)
         ):
             return None
@@ -374,6 +405,7 @@ class Slack:
 
         Not one that has only just been resumed, or whose suspension has not helped.
         """
+        worst = slowest_servers(violated)
         able = [
             record
             for record in residents
@@ -382,6 +414,7 @@ class Slack:
             and record.phase is Phase.RUNNING
             and not self._has_just_resumed(record, now)
             and not self._is_spared(record, violated, now)
+            and (not worst or any(placed.server in worst for placed in record.placements))
         ]
         return sorted(able, key=lambda record: (cpu_used(record), record.uid), reverse=True)
 
@@ -404,14 +437,15 @@ class Slack:
             and record.suspended_for == violated.name
             and reached < record.suspended_at_performance * self.settings.helped
             and not self._answers_more(record, performance)
+            and not self._is_less_busy(record, violated)
             and not is_recent(record.phase_since, performance.measured_at, least)
         ]
 
     def is_deep(self, violated: WorkloadRecord) -> bool:
-        """Whether it is far below its target, on one server: of several, one may be the cause."""
+        """Whether it is far below its target, and on which of its servers is known."""
         tracking = violated.tracking
         is_far = tracking is not None and tracking.normalized_performance < self.settings.deep
-        return is_far and len(violated.placements) == 1
+        return is_far and (len(violated.placements) == 1 or bool(slowest_servers(violated)))
 
     def _answers_more(self, record: WorkloadRecord, performance: Performance) -> bool:
         """Whether an overloaded service answers more: its latency is no better before it is not."""
@@ -419,6 +453,17 @@ class Slack:
         if before is None or answered is None or before >= OVERLOADED:
             return False
         return answered >= min(before * self.settings.helped, OVERLOADED)
+
+    def _is_less_busy(self, record: WorkloadRecord, violated: WorkloadRecord) -> bool:
+        """Whether the server that one has left is less busy beside the others than it was."""
+        before, shares = record.suspended_at_busy, _busy_shares(violated)
+        here = shares.get(record.placements[0].server)
+        if before is None or here is None:
+            return False
+        # How much faster it is there can't be told before it keeps up.
+        return here >= SATURATED_SHARE or here * self.settings.helped <= before * min(
+            shares.values()
+        )
 
     def resumes_at(
         self, record: WorkloadRecord, residents: Iterable[WorkloadRecord], now: float
@@ -479,6 +524,22 @@ def _lacks_cpu_in_bursts(record: WorkloadRecord, performance: Performance) -> bo
     """Of a service; any program that computes all the time is throttled all the time."""
     target = record.workload.target
     return target is not None and target.latency is not None and performance.is_throttled
+
+
+def _busy_shares(record: WorkloadRecord) -> Mapping[str, float]:
+    """How busy one on several servers is on each; empty = not known, or it is on one."""
+    shares = record.performance.busy_shares(record.placements) if record.performance else {}
+    return shares if len(shares) > 1 else {}
+
+
+def is_saturated(record: WorkloadRecord) -> bool:
+    """Whether one on several servers has no CPU left on one of them."""
+    return any(share >= SATURATED_SHARE for share in _busy_shares(record).values())
+
+
+def slowest_servers(record: WorkloadRecord) -> frozenset[str]:
+    """Of several, those on which it is clearly busier than elsewhere: what is there slows it."""
+    return busier(_busy_shares(record))
 
 
 def load_of(record: WorkloadRecord) -> float | None:

@@ -657,7 +657,7 @@ class Quasar(ByReservation):
             return None
         if (
             request.workload.type is WorkloadType.LATENCY_CRITICAL
-            and isinstance(verdict, Refuse)
+            and verdict is not None
             and verdict.decision.reason is ReasonCode.WOULD_NOT_HELP
         ):
             return None  # It is not its load that is too much.

@@ -19,6 +19,7 @@ from wharfinger.classification.prediction import (
 )
 from wharfinger.model.allocation import Allocation, Placement, cpu_of
 from wharfinger.model.decisions import Decision, Place, Prediction, ReasonCode, Refuse, Stage
+from wharfinger.model.performance import busier
 from wharfinger.model.platform import MILLICPUS_PER_CPU
 from wharfinger.model.profile import Estimate, quantile
 from wharfinger.model.units import cpu_number, memory_number
@@ -174,13 +175,21 @@ def follow_on_several(
     off = request.off_target
     if off is None or request.workload.best_effort:
         return None
-    before = cpu_of(placements)
+    before, unused_from = cpu_of(placements), off.unused_from
     whole = Allocation(before, placements[0].allocation.memory_bytes)
-    if off.lacks and _is_idle(off, whole, settings):
-        return Refuse(_no_help(policy, off, whole))
+    less_used = None if unused_from is None or unused_from >= before else unused_from
+    able = bool(view.capabilities.resize)
+    if off.lacks and (_is_idle(off, whole, settings) or unused_from is not None):
+        faster = _without_slow(request, placements, view, settings)
+        if faster is not None:
+            return Place(faster, _left_slow(policy, off, placements, faster))
+        if less_used is None:
+            return Refuse(_no_help(policy, off, whole))
     size = _bounded(by_proportion(whole, off, settings), whole, off, settings)
     target = request.workload.target
-    if not off.lacks and target is not None and target.latency:
+    if less_used is not None:
+        size = less_used
+    elif not off.lacks and target is not None and target.latency:
         size = min(before, max(size, round(_used_millicpus(off) * settings.bursts)))
     step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
     fewer = _without_worst(request, placements, size, view, step, settings, parts)
@@ -190,8 +199,8 @@ def follow_on_several(
     given = cpu_of(after)
     if abs(given - before) < settings.min_step * before:
         return None
-    able = bool(view.capabilities.resize)
-    why, how = _why(off, whole, replace(whole, cpu_millicpus=given)), "together"
+    less = replace(whole, cpu_millicpus=given)
+    why, how = _why(off, whole, less) if less_used is None else _unused(whole, less), "together"
     if fewer is not None:
         (left,) = {p.server for p in placements} - {p.server for p in fewer}
         how = f"without {left}, where it does least for its CPU"
@@ -199,7 +208,7 @@ def follow_on_several(
         Stage.ADAPTATION,
         policy,
         accepted=able,
-        reason=ReasonCode.OK if able else ReasonCode.NOT_SUPPORTED,
+        reason=_reason(able=able, taken_back=less_used is not None),
         message=f"{why}, on {len(after)} servers {how}" if able else CANT_RESIZE,
         would_change="" if able else INSTEAD_OF_RESIZE,
         considered=len(after),
@@ -222,11 +231,8 @@ def _without_worst(
     What is left must hold its load. With the room that they have, the others must do as much as all
     do now: a load that comes back is met in place, without a start. ``None`` = it leaves none.
     """
-    off, scale = request.off_target, request.workload.scale
-    if off is None or off.lacks or off.for_neighbor or scale.gang or scale.stateful:
-        return None
-    is_service = request.workload.type is WorkloadType.LATENCY_CRITICAL
-    if not is_service or view.capabilities.resize is not Resize.ANY:
+    off = request.off_target
+    if off is None or off.lacks or off.for_neighbor or not _may_leave(request, view):
         return None
     does = _performance(request, placements, view, parts())
     for worst in _worst_first(request, placements, view, does):
@@ -243,6 +249,57 @@ def _without_worst(
             if off.normalized * share >= settings.margin:
                 return after
     return None
+
+
+def _without_slow(
+    request: Request, placements: tuple[Placement, ...], view: View, settings: ResizeSettings
+) -> tuple[Placement, ...] | None:
+    """A service's other servers, where these can take the load of those that slow it.
+
+    A balancer gives each server load in proportion to what it holds: without the slow ones each of
+    the others is busier in proportion to its CPU. ``None`` = it leaves none.
+    """
+    off = request.off_target
+    if off is None or not off.busy or request.workload.scale.spread is not None:
+        return None
+    if not _may_leave(request, view):
+        return None
+    slow = busier(off.busy)
+    rest = tuple(placed for placed in placements if placed.server not in slow)
+    grows = cpu_of(placements) / max(1, cpu_of(rest))
+    if not slow or grows * max(off.busy[each.server] for each in rest) >= settings.busy:
+        return None
+    return rest
+
+
+def _left_slow(
+    policy: str, off: OffTarget, before: tuple[Placement, ...], after: tuple[Placement, ...]
+) -> Decision:
+    left = [each.server for each in before if each not in after]
+    few = " and ".join(left) if len(left) <= 2 else f"{len(left)} servers"
+    cpu, before_cpu = cpu_of(after), cpu_of(before)
+    return Decision(
+        Stage.ADAPTATION,
+        policy,
+        accepted=True,
+        reason=ReasonCode.WOULD_NOT_HELP,
+        message=(
+            f"at {off.normalized:.0%} of its target with idle CPU it leaves {few}, where it is "
+            f"slower: {cpu_number(cpu)} of {cpu_number(before_cpu)} CPU on {len(after)} "
+            f"server{'s' * (len(after) > 1)} hold its load"
+        ),
+        considered=len(before),
+        numbers={"cpu_needed_millicpus": float(cpu), "pace": off.normalized},
+    )
+
+
+def _may_leave(request: Request, view: View) -> bool:
+    """Whether a service may leave one of its servers at all."""
+    scale = request.workload.scale
+    if scale.gang or scale.stateful:
+        return False
+    is_service = request.workload.type is WorkloadType.LATENCY_CRITICAL
+    return is_service and view.capabilities.resize is Resize.ANY
 
 
 def _with_room(request: Request, placement: Placement, view: View) -> Placement:
@@ -366,12 +423,22 @@ def _taken_back(
     view: View,
 ) -> Place | Refuse:
     """What it does not use of a larger allocation, for others."""
-    more, less = (cpu_number(each.cpu_millicpus) for each in (placements[0].allocation, need))
-    why = f"reduced from {more} to {less} CPU: it uses hardly more, and more would not help"
+    why = _unused(placements[0].allocation, need)
     verdict = change_in_place(policy, request, need, placements, view, why)
     if isinstance(verdict, Refuse):
         return verdict
     return replace(verdict, decision=replace(verdict.decision, reason=ReasonCode.WOULD_NOT_HELP))
+
+
+def _reason(*, able: bool, taken_back: bool) -> ReasonCode:
+    if not able:
+        return ReasonCode.NOT_SUPPORTED
+    return ReasonCode.WOULD_NOT_HELP if taken_back else ReasonCode.OK
+
+
+def _unused(before: Allocation, after: Allocation) -> str:
+    more, less = cpu_number(before.cpu_millicpus), cpu_number(after.cpu_millicpus)
+    return f"reduced from {more} to {less} CPU: it uses hardly more, and more would not help"
 
 
 def _no_help(policy: str, off: OffTarget, held: Allocation) -> Decision:

@@ -77,7 +77,8 @@ class Meters:
             return Sample(run.key, {quantity: readings[quantity] for quantity in USED}, silent)
         if readings[CPU].value == 0 and len(readings) == len(USED):
             return Sample(run.key, readings, {Quantity.RATE: NoSignal("it does nothing")})
-        return Sample(run.key, readings)
+        by_server = {part.machine.server.name: part.used_cpus for part in run.parts}
+        return Sample(run.key, readings, cpu_by_server=by_server if len(by_server) > 1 else {})
 
     def _noisy(self, value: float, run: SimulatedRun, quantity: Quantity) -> float:
         if not self.noise or not value or quantity in USED:

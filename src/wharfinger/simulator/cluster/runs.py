@@ -122,6 +122,11 @@ class RunPart:
         return self.memory_bytes < needed
 
     @property
+    def used_cpus(self) -> float:
+        """CPU time per second that does something."""
+        return self.used_millicpus / MILLICPUS_PER_CPU
+
+    @property
     def busy_cpus(self) -> float:
         """Of a service, those that it keeps busy when it answers all that it could."""
         if self.resident is None:
@@ -326,7 +331,7 @@ class SimulatedRun:
     @property
     def used_cpus(self) -> float:
         """CPU time per second that does something."""
-        return sum(part.used_millicpus for part in self.parts) / MILLICPUS_PER_CPU
+        return sum(part.used_cpus for part in self.parts)
 
     def settle(self, now: float) -> None:
         """Put what was done since the last time into the account."""
