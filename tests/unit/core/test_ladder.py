@@ -23,12 +23,13 @@ from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import is_violated
+from wharfinger.model.allocation import cpu_of
 from wharfinger.model.decisions import ReasonCode
 from wharfinger.model.performance import Quantity, Reading, Sample
-from wharfinger.model.profile import quantile
+from wharfinger.model.profile import Estimate, quantile
 from wharfinger.model.units import cpu_number
 from wharfinger.model.view import Capabilities, Resize
-from wharfinger.model.workload import Adapt, Target, Workload
+from wharfinger.model.workload import Adapt, Scale, Target, Workload
 
 # --- room ----------------------------------------------------------------------------------------
 
@@ -584,3 +585,27 @@ def test_one_that_waits_for_that_blocks_nobody() -> None:
     cluster.tell(ev.WorkloadSubmitted(workload("small", 200)))
     assert cluster.record("small").placements[0].server == "b"
     assert "ahead of" not in cluster.record("small").decisions[-1].decision.message
+
+
+def test_neighbors_give_to_one_on_several_servers_on_each_of_them() -> None:
+    able = Capabilities(max_servers_per_workload=4, measures=True)
+    cluster = made("quasar[idle_confidence=0]", 2, 2, able=able)
+    twice = {1: Estimate(1.0, 0.0), 2: Estimate(2.0, 0.0)}
+    known = ((500, 50), (1000, 100), (2000, 200))
+    cluster.tell(ev.WorkloadSubmitted(labelled(replace(wants(rate=250), scale=Scale(2)))))
+    classified(cluster, "w", *known, std=0.01, servers=twice)
+    running(cluster, "w")
+    cluster.tell(ev.WorkloadSubmitted(labelled(wants("ahead", rate=50, millicpus=500))))
+    classified(cluster, "ahead", *known, std=0.01)
+    running(cluster, "ahead")
+    assert [p.server for p in cluster.record("w").placements] == ["a", "b"]
+    (here,) = cluster.record("ahead").placements
+    rates, asked = {"w": 180.0, "ahead": 70.0}, list[act.Action]()
+    for _ in range(3):
+        cpus = {n: cpu_of(cluster.record(n).placements) / 1000 for n in rates}
+        asked += _seen(cluster, cpus, **rates)
+    given = of(act.ResizeAllocation, asked)[0]
+    assert given.key == cluster.key("ahead")
+    assert given.placements[0].allocation.cpu_millicpus < here.allocation.cpu_millicpus
+    why = cluster.record("ahead").decisions[-1].decision.message
+    assert why.startswith("w violates its target and lacks room: ")

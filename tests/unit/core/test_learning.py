@@ -16,10 +16,12 @@ from tests.support.courses import (
     start,
     wants,
 )
+from tests.support.views import seen
 from wharfinger.core import actions as act
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
+from wharfinger.core.tracking import TargetTracking
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.configuration import Configuration, Setting
 from wharfinger.model.performance import Performance, Quantity, Reading, Sample
@@ -30,7 +32,7 @@ from wharfinger.model.profile import (
     Measurements,
     SettingEntry,
 )
-from wharfinger.model.view import Capabilities, Resize
+from wharfinger.model.view import Capabilities, Request, Resize
 from wharfinger.model.workload import Profile, ProfileMode, Scale, Target
 from wharfinger.policies.adaptation.learning import Learning
 from wharfinger.policies.adaptation.slack import TargetSettings
@@ -243,8 +245,8 @@ def test_what_is_told_on_the_platform_of_its_profile_is_not_as_on_that_of_its_cu
         ),
     )
     learning = Learning(TargetSettings())
-    for seen, expected in ((100.0, {400: 200.0, 800: 300.0}), (50.0, {400: 100.0, 800: 150.0})):
-        record.observed = {Quantity.RATE: {400: Entry(seen)}}
+    for level, expected in ((100.0, {400: 200.0, 800: 300.0}), (50.0, {400: 100.0, 800: 150.0})):
+        record.observed = {Quantity.RATE: {400: Entry(level)}}
         told = learning.corrected(record, "old").performance[Quantity.RATE]
         assert {cpu: entry.value for cpu, entry in told.items()} == pytest.approx(expected)
 
@@ -280,12 +282,44 @@ def test_on_several_servers_it_is_known_by_what_it_does_on_each() -> None:
         ),
     )
     learning = Learning(TargetSettings())
-    (seen,) = learning.observations(record, 1000.0, None)
-    assert (seen.quantity, seen.cpu_millicpus, seen.entry.value) == (Quantity.RATE, 400, 100.0)
-    assert seen.entry.error == pytest.approx((0.03**2 + 0.05**2 + 0.1**2) ** 0.5)
-    record.observed = {Quantity.RATE: {400: seen.entry}}
+    (told,) = learning.observations(record, 1000.0, None)
+    assert (told.quantity, told.cpu_millicpus, told.entry.value) == (Quantity.RATE, 400, 100.0)
+    assert told.entry.error == pytest.approx((0.03**2 + 0.05**2 + 0.1**2) ** 0.5)
+    record.observed = {Quantity.RATE: {400: told.entry}}
     assert learning.surprise(record, 1000.0, "") == "it runs 69% off what was predicted for 0.4 CPU"
-    told = learning.corrected(record, "").performance[Quantity.RATE]
-    assert {cpu: entry.value for cpu, entry in told.items()} == {400: 100.0, 800: 150.0}
+    row = learning.corrected(record, "").performance[Quantity.RATE]
+    assert {cpu: entry.value for cpu, entry in row.items()} == {400: 100.0, 800: 150.0}
     record.workload = replace(record.workload, scale=Scale(1))
     assert not learning.observations(record, 1000.0, None), "nothing is known of two servers"
+
+
+@pytest.mark.parametrize(
+    ("used", "after"),
+    [
+        ({"s0": 600, "s1": 200}, [900, 300]),
+        # As far as each has room.
+        ({"s0": 3900, "s1": 200}, [700, 233]),
+        ({"s0": 4000, "s1": 200}, [570, 190]),
+    ],
+)
+def test_the_second_allocation_is_one_on_all_servers(
+    used: dict[str, int], after: list[int]
+) -> None:
+    placed = tuple(Placement(name, Allocation(cpu, 1)) for name, cpu in (("s0", 600), ("s1", 200)))
+    target = Target(rate_per_second=100)
+    record = WorkloadRecord(
+        replace(workload("w"), target=target, scale=Scale(2)), 1, 0.0, phase=Phase.RUNNING
+    )
+    record.placements, record.measurements = placed, Measurements()
+    record.tracking = TargetTracking(1.0, 0, 0.0)
+    record.observed = {Quantity.RATE: {400: Entry(100.0)}}
+    learning, request = Learning(TargetSettings()), Request(record.workload)
+    found = learning.second_allocation(record, request, seen(4, 4, used=used))
+    assert [each.allocation.cpu_millicpus for each in found] == after
+    record.observed[Quantity.RATE][600] = Entry(130.0)
+    record.classification = curve((400, 100), (800, 160))
+    record.placements = tuple(
+        replace(p, allocation=replace(p.allocation, cpu_millicpus=cpu))
+        for p, cpu in zip(placed, (900, 300), strict=True)
+    )
+    assert learning.surprise(record, 100.0, "") == "it is measured under one allocation more"

@@ -229,24 +229,36 @@ class ByTarget:
         self, now: float, record: WorkloadRecord, off: OffTarget, cluster: Residents
     ) -> Remedied:
         """There is less room than it asks for: its neighbors give what they do not need."""
-        if not cluster.may_adjust(record) or len(record.placements) != 1:
+        if not cluster.may_adjust(record):
             return False
-        here = record.placements[0]
-        able = cluster.able(record)
+        able, whole, given = cluster.able(record), cpu_of(record.placements), False
         if not able.resize:
             return False  # What they give it could not get.
-        most = cluster.request(record, now).most_on(here, able)
-        short = lacking(here, off, cluster.view(), most=most)
+        for here in record.placements:
+            part = off
+            if len(record.placements) > 1 and off.cpu_seconds_per_second is not None:
+                used = off.cpu_seconds_per_second * here.allocation.cpu_millicpus / whole
+                part = replace(off, cpu_seconds_per_second=used)
+            most = cluster.request(record, now).most_on(here, able)
+            short = lacking(here, part, cluster.view(), most=most)
+            got = yield from self._given_on(here.server, short, now, record, cluster)
+            given = given or got
+        return given
+
+    def _given_on(
+        self, server: str, short: int, now: float, record: WorkloadRecord, cluster: Residents
+    ) -> Remedied:
+        """So much of what it lacks on a server its neighbors there can spare."""
         given = 0
-        for other in cluster.neighbors(record):
-            more = self._can_give(other, now) if given < short else None
-            if more is None or self._slack.is_limit_reached(cluster.state, now):
-                continue
-            verdict = _sized(now, other, cluster, more)
+        for other in cluster.neighbors(record) if short > 0 else ():
+            if given >= short or self._slack.is_limit_reached(cluster.state, now):
+                break
+            is_here = any(placed.server == server for placed in other.placements)
+            more = self._can_give(other, now) if is_here else None
+            verdict = _sized(now, other, cluster, more) if more is not None else None
             if isinstance(verdict, Place):
                 for sign, placements in ((1, other.placements), (-1, verdict.placements)):
-                    on_server = (p for p in placements if p.server == here.server)
-                    given += sign * cpu_of(on_server)
+                    given += sign * cpu_of(p for p in placements if p.server == server)
                 violates = "violates its target and " if is_violated(record) else ""
                 message = f"{record.name} {violates}lacks room: "
                 message += verdict.decision.message
@@ -277,12 +289,14 @@ class ByTarget:
             record, cluster.request(record, now), cluster.view()
         )
         if placements:
-            before, after = record.placements[0].allocation, placements[0].allocation
+            before, after = cpu_of(record.placements), cpu_of(placements)
             message = (
-                f"profiling live: from {cpu_number(before.cpu_millicpus)} to "
-                f"{cpu_number(after.cpu_millicpus)} CPU, to measure it under a second allocation"
+                f"profiling live: from {cpu_number(before)} to {cpu_number(after)} CPU, to measure "
+                "it under a second allocation"
             )
-            predicted = _expected(now, record, after.cpu_millicpus, cluster)
+            predicted = None
+            if len(placements) == 1:
+                predicted = _expected(now, record, after, cluster)
             decision = _adapted(cluster.estimates, ReasonCode.OK, message)
             yield Reallocate(record.name, placements, replace(decision, predicted=predicted))
 

@@ -6,7 +6,7 @@ it has; where that is off its prediction, or new, it is reclassified.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import hypot, log
+from math import ceil, floor, hypot, log
 
 from wharfinger.classification.prediction import change_on
 from wharfinger.classification.utility import RUNNING_HALF_LIFE_SECONDS
@@ -150,7 +150,9 @@ class Learning:
             if cpu not in entries or quantity in PROXIES:
                 continue
             curve, row = classification.curves.get(quantity), profiled.get(quantity, {})
-            if cpu not in row and len(row) < 2 and len(record.placements) == 1:
+            # On several servers that only tells its level, unless nothing was profiled.
+            tells = len(record.placements) == 1 or (len(entries) > 1 and not row)
+            if cpu not in row and len(row) < 2 and tells:
                 return "it is measured under one allocation more"
             if curve is None:
                 continue
@@ -174,23 +176,37 @@ class Learning:
         view = request.seen(view)
         if not view.capabilities.resize or not _learns(record) or record.measurements is None:
             return ()
-        if len(record.placements) > 1:
-            return ()  # It is known of one server how CPU tells; of several, their level.
         if record.reclassifying or record.tracking is None or is_violated(record):
             return ()
-        here = record.placements[0]
-        now = here.allocation.cpu_millicpus
+        now = _cpu_of_each(record)
+        if not all(here.allocation.cpu_millicpus for here in record.placements):
+            return ()
         seen = any(now in row for row in record.observed.values())
         if not seen or record.adjusted_at is not None or _measured_under(record) != {now}:
             return ()
-        room = max(0, room_for(request, here, view))
         step = 1 if view.capabilities.fractional_cpu else MILLICPUS_PER_CPU
-        more = min(round(now * self.settings.live_step), now + room) // step * step
-        less = -(-round(now * (1 - record.workload.tolerance)) // step) * step
-        cpu = more if more > now * (1 + record.workload.tolerance) else less
-        if cpu == now:
-            return ()
-        return (replace(here, allocation=replace(here.allocation, cpu_millicpus=cpu)),)
+        grown = [
+            min(
+                round(here.allocation.cpu_millicpus * self.settings.live_step),
+                here.allocation.cpu_millicpus + max(0, room_for(request, here, view)),
+            )
+            // step
+            * step
+            / here.allocation.cpu_millicpus
+            for here in record.placements
+        ]
+        share = min(grown)
+        if share <= 1 + record.workload.tolerance:
+            share = 1 - record.workload.tolerance
+        after = tuple(_times(here, share, step) for here in record.placements)
+        return () if cpu_of(after) == cpu_of(record.placements) else after
+
+
+def _times(here: Placement, share: float, step: int) -> Placement:
+    """With such a share of its CPU, of more not above and of less not below."""
+    wanted = round(here.allocation.cpu_millicpus * share, 6)
+    cpu = floor(wanted / step) * step if share > 1 else ceil(wanted / step) * step
+    return replace(here, allocation=replace(here.allocation, cpu_millicpus=cpu))
 
 
 def _cpu_of_each(record: WorkloadRecord) -> int:
