@@ -423,6 +423,8 @@ def test_cpu_on_several_servers_that_is_not_used_is_taken_back() -> None:
     assert "reduced from 6 to 4 CPU: it uses hardly more" in verdict.decision.message
     again = slowed(serves(300.0, 0.5, used_cpus=3.0), unused_from=4000)
     assert isinstance(QUASAR.resize(again, on(2000, 2000), view), Refuse)
+    hardly = slowed(serves(300.0, 0.5, used_cpus=3.0), unused_from=3900)
+    assert isinstance(QUASAR.resize(hardly, on(2000, 2000), view), Refuse)
 
 
 def test_a_server_is_left_in_the_zone_that_has_most_of_it() -> None:

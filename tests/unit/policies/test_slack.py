@@ -8,7 +8,7 @@ import pytest
 
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.seams.adaptation import Residents
-from wharfinger.core.state import ManagerState, WorkloadRecord
+from wharfinger.core.state import Adjustment, AdjustmentKind, ManagerState, WorkloadRecord
 from wharfinger.core.tracking import TargetTracking
 from wharfinger.model.allocation import Allocation, Placement
 from wharfinger.model.performance import Performance, Quantity, Reading
@@ -65,10 +65,14 @@ def names(records: list[WorkloadRecord]) -> list[str]:
     [
         ({"a": 1.0, "b": 1.4, "c": 1.0}, ["f3", "f2"]),
         ({"a": 1.0, "b": 1.05, "c": 1.0}, ["f3", "f2", "f1"]),
+        # Where it does nothing as yet, nothing is known.
+        ({"a": 1.0, "b": 1.4, "c": 0.0}, ["f3", "f2", "f1"]),
+        # None is where it is slowed.
+        ({"a": 1.0, "b": 1.0, "c": 1.4}, ["f3", "f2", "f1"]),
         ({"b": 1.4}, ["f3", "f2", "f1"]),
     ],
 )
-def test_where_it_is_busier_than_elsewhere_its_neighbors_give_way(
+def test_where_it_is_busier_than_elsewhere_its_neighbors_are_asked_first(
     used: dict[str, float], asked: list[str]
 ) -> None:
     assert names(SLACK.to_suspend(FILLERS, web(0.8, **used), NOW)) == asked
@@ -109,6 +113,32 @@ def test_a_suspension_helps_where_its_server_is_less_busy_for_it(
     gone.suspended_at_performance, gone.suspended_at_busy = 0.8, 1.4
     found = SLACK.suspended_ineffectively([gone], web(0.8, **now))
     assert names(found) == ([] if helped else ["f2"])
+
+
+@pytest.mark.parametrize(
+    ("before", "reached", "ago", "unused_from"),
+    [
+        ((1000, 1000), 0.3, 30, 2000),
+        # It may be its load that has grown.
+        ((1000, 1000), 0.6, 30, None),
+        ((1000, 1000), 0.3, 90, None),
+        ((4000,), 0.3, 30, None),
+    ],
+    ids=["far worse", "worse", "later", "a server more"],
+)
+def test_on_several_servers_cpu_is_unused_where_it_made_it_far_worse(
+    before: tuple[int, ...], reached: float, ago: int, unused_from: int | None
+) -> None:
+    record = web(reached, a=0.5, b=0.5)
+    old = tuple(
+        replace(each, allocation=Allocation(cpu, 1))
+        for each, cpu in zip(on("a", "b"), before, strict=False)
+    )
+    kind = AdjustmentKind.RESIZED
+    record.adjustments = [Adjustment(NOW - ago, kind, old, record.placements, "ok", "", 1.0)]
+    off = SLACK.off_target(record, ManagerState(), NOW)
+    assert off is not None
+    assert off.unused_from == unused_from
 
 
 def test_cpu_that_is_idle_on_another_server_proves_nothing() -> None:

@@ -60,6 +60,7 @@ from wharfinger.policies.adaptation.slack import (
     Slack,
     TargetSettings,
     is_recent,
+    is_where_slowed,
     load_of,
 )
 from wharfinger.policies.adaptation.suboptimal import Suboptimal
@@ -315,7 +316,8 @@ class ByTarget:
         for given, neighbor in enumerate(able):
             # One after the other, each would be found to be of no help. What can only be stopped
             # loses its work, and goes one by one.
-            together = is_deep and cluster.able(neighbor).suspend
+            presses = len(record.placements) == 1 or is_where_slowed(neighbor, record)
+            together = is_deep and presses and cluster.able(neighbor).suspend
             if given and (not together or self._slack.is_limit_reached(cluster.state, now)):
                 break
             yield self._give_way(now, neighbor, record, off, cluster)

@@ -303,7 +303,7 @@ class Slack:
         last = next((one for one in made if one.kind is AdjustmentKind.RESIZED), None)
         if used is None:
             return None
-        if len(record.placements) > 1 and not self._is_worse(last, held, off):
+        if len(record.placements) > 1 and not self._is_worse(last, held, off, now):
             return None
         before, settings = _stated(record), self.settings
         if last is not None and cpu_of(last.after) == held:
@@ -313,16 +313,22 @@ class Slack:
         worth = before + settings.used_share * (held - before)
         return before if before < held and used * MILLICPUS_PER_CPU < worth else None
 
-    def _is_worse(self, last: Adjustment | None, held: int, off: OffTarget) -> bool:
-        """Whether it does far worse since its newest resize, or had that taken back.
+    def _is_worse(self, last: Adjustment | None, held: int, off: OffTarget, now: float) -> bool:
+        """Whether it does far worse since it got more CPU, or had that taken back.
 
         On several servers CPU may be idle since one of them is slow: that proves nothing.
         """
         if last is None or cpu_of(last.after) != held:
             return False
-        before = last.performance_before
-        was_taken = last.reason == ReasonCode.WOULD_NOT_HELP
-        return was_taken or (before is not None and off.normalized < self.settings.deep * before)
+        if {one.server for one in last.before} != {one.server for one in last.after}:
+            return False
+        if last.reason == ReasonCode.WOULD_NOT_HELP:
+            return True
+        # Later it may be its load that has grown.
+        before, judged = last.performance_before, self.settings.backlog_seconds
+        if before is None or not is_recent(last.time, now, judged):
+            return False
+        return off.normalized < self.settings.deep * before
 
     def can_give(self, record: WorkloadRecord, now: float) -> OffTarget | None:
         """How far above its target one is that may give back at once, for a neighbor's sake."""
@@ -403,9 +409,9 @@ class Slack:
     ) -> list[WorkloadRecord]:
         """Best-effort workloads, the most pressure first: by CPU time, of equals the newest.
 
-        Not one that has only just been resumed, or whose suspension has not helped.
+        Not one that has only just been resumed, or whose suspension has not helped. Where it is
+        known which of several servers slow it, those there come before all others.
         """
-        worst = slowest_servers(violated)
         able = [
             record
             for record in residents
@@ -414,8 +420,8 @@ class Slack:
             and record.phase is Phase.RUNNING
             and not self._has_just_resumed(record, now)
             and not self._is_spared(record, violated, now)
-            and (not worst or any(placed.server in worst for placed in record.placements))
         ]
+        able = [record for record in able if is_where_slowed(record, violated)] or able
         return sorted(able, key=lambda record: (cpu_used(record), record.uid), reverse=True)
 
     def suspended_ineffectively(
@@ -445,7 +451,8 @@ class Slack:
         """Whether it is far below its target, and on which of its servers is known."""
         tracking = violated.tracking
         is_far = tracking is not None and tracking.normalized_performance < self.settings.deep
-        return is_far and (len(violated.placements) == 1 or bool(slowest_servers(violated)))
+        is_known = len(violated.placements) == 1 or bool(busier(_busy_shares(violated)))
+        return is_far and is_known
 
     def _answers_more(self, record: WorkloadRecord, performance: Performance) -> bool:
         """Whether an overloaded service answers more: its latency is no better before it is not."""
@@ -461,9 +468,8 @@ class Slack:
         if before is None or here is None:
             return False
         # How much faster it is there can't be told before it keeps up.
-        return here >= SATURATED_SHARE or here * self.settings.helped <= before * min(
-            shares.values()
-        )
+        less = before * min(shares.values())
+        return here >= SATURATED_SHARE or here * self.settings.helped <= less
 
     def resumes_at(
         self, record: WorkloadRecord, residents: Iterable[WorkloadRecord], now: float
@@ -537,9 +543,10 @@ def is_saturated(record: WorkloadRecord) -> bool:
     return any(share >= SATURATED_SHARE for share in _busy_shares(record).values())
 
 
-def slowest_servers(record: WorkloadRecord) -> frozenset[str]:
-    """Of several, those on which it is clearly busier than elsewhere: what is there slows it."""
-    return busier(_busy_shares(record))
+def is_where_slowed(record: WorkloadRecord, violated: WorkloadRecord) -> bool:
+    """Whether one is on a server on which another is clearly busier than on its others."""
+    slowest = busier(_busy_shares(violated))
+    return any(placed.server in slowest for placed in record.placements)
 
 
 def load_of(record: WorkloadRecord) -> float | None:

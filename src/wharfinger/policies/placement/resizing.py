@@ -198,7 +198,7 @@ def follow_on_several(
     )
     given = cpu_of(after)
     if abs(given - before) < settings.min_step * before:
-        return None
+        return None if less_used is None else Refuse(_no_help(policy, off, whole))
     less = replace(whole, cpu_millicpus=given)
     why, how = _why(off, whole, less) if less_used is None else _unused(whole, less), "together"
     if fewer is not None:
