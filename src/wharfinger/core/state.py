@@ -183,7 +183,8 @@ class WorkloadRecord:
         classified_at: When its last reclassification was planned.
         suspended_for: The neighbor for which it was suspended, or throttled, last, of which
             ``suspended_at_performance`` is achieved over target then, ``suspended_at_answered`` the
-            share of its requests that it answered; ``None`` = unknown.
+            share of its requests that it answered, ``suspended_at_busy`` how busy it was here, over
+            where it was least busy of its servers; ``None`` = unknown.
         ineffective_at: When its suspension proved ineffective; ``None`` = it helped.
         throttles: How often its ceiling was lowered for a neighbor; before the last time it used
             ``throttled_from_millicpus``, or had that for a ceiling.

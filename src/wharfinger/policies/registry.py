@@ -42,12 +42,13 @@ from wharfinger.policies.placement.round_robin import RoundRobin
 from wharfinger.policies.placement.sparrow import Sparrow
 
 MOST = {
-    **dict.fromkeys(("share", "confidence", "tolerance", "hopeless", "start_first"), 1),
+    **dict.fromkeys(("share", "confidence", "tolerance", "hopeless"), 1),
+    **dict.fromkeys(("start_first", "placed_again"), 1),
     "sources": len(SharedResource),
     "queues": MOST_QUEUES,
 }
 """The most that settings may be whose names end so."""
-LEAST = {"bound": 1, "queues": 1}
+LEAST = {"bound": 1, "queues": 1, "period_seconds": 1}
 """The least that settings may be whose names end so; of others 0."""
 LISTED = 20
 """Of more settings the nearest names are told."""

@@ -15,7 +15,7 @@ from wharfinger.model.workload import Adapt
 from wharfinger.policies.adaptation.slack import Slack, TargetSettings
 from wharfinger.policies.adaptation.suboptimal import Suboptimal
 
-AGAIN = "quasar[adaptation.placed_again=1,adaptation.placed_again_seconds=60]"
+AGAIN = "quasar[adaptation.placed_again=1,adaptation.placed_again_period_seconds=60]"
 
 
 def held(policy: str = AGAIN, **others) -> Cluster:
@@ -84,7 +84,7 @@ def test_high_priorities_are_more_likely_of_the_sample(priority: int, share: flo
     cluster.tell(ev.WorkloadSubmitted(replace(wants(), priority=priority)))
     running(cluster, "w")
     record, due = cluster.record("w"), 0
-    again = Suboptimal(Slack(TargetSettings(placed_again=0.2, placed_again_seconds=100.0)))
+    again = Suboptimal(Slack(TargetSettings(placed_again=0.2, placed_again_period_seconds=100.0)))
     for period in range(20_000):
         record.performance = Performance(10.0 * period + 10, measured_before=10.0 * period)
         due += again._is_due(record)

@@ -55,6 +55,8 @@ def test_settings_go_to_the_part_that_has_them() -> None:
         ("placement.sources=99", "setting sources=99: give a number from 0 to 17"),
         ("probes=few", "paragon: probes='few' is none; write auto, all, or a number of platforms"),
         ("phases.share=1.5", "setting phases.share=1.5: give a number from 0 to 1"),
+        ("placed_again=2", "setting placed_again=2: give a number from 0 to 1"),
+        ("phases.period_seconds=0", "setting phases.period_seconds=0: give a number, 1 or more"),
         ("short_seconds=-1", "setting short_seconds=-1: give a number, 0 or more"),
         ("bound=-1", "setting bound=-1: give a number, 1 or more"),
         ("performance_weight=nan", "setting performance_weight=nan: give a number, 0 or more"),

@@ -386,7 +386,7 @@ def test_a_service_with_idle_cpu_leaves_the_servers_that_slow_it() -> None:
     verdict = QUASAR.resize(request, on(2000, 2000, 2000), view)
     assert isinstance(verdict, Place)
     assert verdict.placements == (on(2000)[0], on(2000, 2000, 2000)[2])
-    assert verdict.decision.reason is ReasonCode.WOULD_NOT_HELP
+    assert verdict.decision.reason is ReasonCode.OK
     assert verdict.decision.message == (
         "at 80% of its target with idle CPU it leaves s1, where it is slower: "
         "4 of 6 CPU on 2 servers hold its load"
@@ -421,6 +421,7 @@ def test_cpu_on_several_servers_that_is_not_used_is_taken_back() -> None:
     assert isinstance(verdict, Place)
     assert [p.allocation.cpu_millicpus for p in verdict.placements] == [2000, 2000]
     assert "reduced from 6 to 4 CPU: it uses hardly more" in verdict.decision.message
+    assert "at 50% of its target it does worse with it" in verdict.decision.message
     again = slowed(serves(300.0, 0.5, used_cpus=3.0), unused_from=4000)
     assert isinstance(QUASAR.resize(again, on(2000, 2000), view), Refuse)
     hardly = slowed(serves(300.0, 0.5, used_cpus=3.0), unused_from=3900)

@@ -141,6 +141,15 @@ def test_on_several_servers_cpu_is_unused_where_it_made_it_far_worse(
     assert off.unused_from == unused_from
 
 
+def test_what_has_left_its_slow_servers_may_have_more_cpu_at_once() -> None:
+    record = web(0.5, a=1.8)
+    before, kind = on("a", "b", "c"), AdjustmentKind.RESIZED
+    record.adjustments = [Adjustment(NOW - 30, kind, before, record.placements, "ok", "", 0.8)]
+    off = SLACK.off_target(record, ManagerState(), NOW)
+    assert off is not None
+    assert off.unused_from is None
+
+
 def test_cpu_that_is_idle_on_another_server_proves_nothing() -> None:
     state = ManagerState()
     idle = SLACK.off_target(web(0.8, a=0.5, b=0.6), state, NOW)

@@ -120,9 +120,8 @@ class Phases:
         if share <= 0 or record.started_at is None:
             return False
         number = int(now // period)
-        drawn = crc32(f"{record.key}:{number}".encode()) / _SPREAD
-        at = (number + drawn / share) * period  # Those that are drawn are spread over the period.
-        if drawn >= share or now < at or record.started_at > at:
+        at = sampled_at(record.key, number, share, period)
+        if at is None or now < at or record.started_at > at:
             return False
         return record.probe is None or record.probe.planned_at < number * period
 
@@ -336,6 +335,15 @@ def _score_before(record: WorkloadRecord, kind: str, source: SharedResource) -> 
         return measured_score(measured[source])
     scores: dict[SharedResource, Estimate] = getattr(record.classification, kind, {})
     return scores.get(source)
+
+
+def sampled_at(what: str, number: int, share: float, period_seconds: float) -> float | None:
+    """When something is looked at in the so-numbered period; ``None`` = it is not of its sample.
+
+    Those that are drawn are spread over the period.
+    """
+    drawn = crc32(f"{what}:{number}".encode()) / _SPREAD
+    return (number + drawn / share) * period_seconds if drawn < share else None
 
 
 def _may_be_probed(record: WorkloadRecord) -> bool:

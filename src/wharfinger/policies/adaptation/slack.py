@@ -65,7 +65,8 @@ class TargetSettings:
         phases_in: Whether best-effort work gets a ceiling, which is raised step by step, before it
             is suspended.
         helped: Factor by which a suspension must have raised the neighbor's performance.
-        backlog_seconds: How long a suspension for a deep violation lasts before that is judged.
+        backlog_seconds: How long a suspension for a deep violation lasts before that is judged, and
+            for how long more CPU on several servers is.
         unmigrated_seconds: How long a workload runs before it may be migrated; twice as long each
             time, because a restart loses its work.
         move_seconds: What a migration takes besides the work that is repeated.
@@ -75,7 +76,7 @@ class TargetSettings:
         isolate: Whether neighbors that slow it are moved where moving itself does not pay.
         placed_again: Of those that keep their targets, the share that is placed again in each
             period, to free CPU where others wait for room; 0 = none.
-        placed_again_seconds: Length of that period.
+        placed_again_period_seconds: Length of that period.
         reclassification_seconds: Time between two reclassifications of a workload.
         max_observed: How many allocations keep their measured performance, the newest ones.
         surprise: Standard deviations off its prediction from which a workload is reclassified.
@@ -115,7 +116,7 @@ class TargetSettings:
     moves_for_targets: float = 0.1
     isolate: bool = True
     placed_again: float = 0.0
-    placed_again_seconds: float = 300.0
+    placed_again_period_seconds: float = 300.0
     reclassification_seconds: float = 60.0
     max_observed: int = 8
     surprise: float = 2.0

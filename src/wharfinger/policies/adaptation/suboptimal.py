@@ -8,7 +8,6 @@ those who wait, until it ends, is more than the move costs.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from zlib import crc32
 
 from wharfinger.core import events as ev
 from wharfinger.core.lifecycle import Phase
@@ -21,9 +20,8 @@ from wharfinger.model.units import cpu_number
 from wharfinger.model.view import ALL_REASONS
 from wharfinger.model.workload import Adapt, WorkloadType
 from wharfinger.policies.adaptation.moving import left_seconds, ran_seconds, surely
+from wharfinger.policies.adaptation.phases import sampled_at
 from wharfinger.policies.adaptation.slack import Slack
-
-_DRAWN = 2.0**32
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +53,13 @@ class Suboptimal:
             return False
         if performance.measured_at - performance.measured_before > STALE_SECONDS:
             return False
-        period, priority = settings.placed_again_seconds, record.workload.priority
+        period, priority = settings.placed_again_period_seconds, record.workload.priority
         draws = 1.0 + priority if priority >= 0 else 1.0 / (1 - priority)
-        share = 1 - (1 - min(settings.placed_again, 1.0)) ** draws
+        share = 1 - (1 - settings.placed_again) ** draws
         before, now = performance.measured_before, performance.measured_at
-        for number in range(int(before // period), int(now // period) + 1):
-            drawn = crc32(f"{record.key}:{number}:again".encode()) / _DRAWN
-            # Those that are drawn are spread over the period.
-            if drawn < share and before < (number + drawn / share) * period <= now:
-                return True
-        return False
+        periods = range(int(before // period), int(now // period) + 1)
+        moments = (sampled_at(f"again:{record.key}", each, share, period) for each in periods)
+        return any(at is not None and before < at <= now for at in moments)
 
     def _may_move(self, record: WorkloadRecord, now: float) -> bool:
         tracking = record.tracking

@@ -776,14 +776,14 @@ class Quasar(ByReservation):
             )
         else:
             verdict = follow_target(self.name, request, placements, view, settings.resizing, wanted)
+        if isinstance(verdict, Place) and len(verdict.placements) < len(placements):
+            return verdict  # It leaves those that slow it, and takes no other at once.
         if off.offered_per_second is not None:
             more = self._out_for_load(request, off, placements, view, verdict, known)
         else:
             more = self._out(request, placements, view, verdict, known)
-        if more is not None:
-            return more
-        if len(placements) > 1:
-            return verdict
+        if more is not None or len(placements) > 1:
+            return more or verdict
         if not isinstance(verdict, Place) or classification is None or not (parts := known()):
             return verdict
         before, after = placements[0].allocation, verdict.placements[0].allocation

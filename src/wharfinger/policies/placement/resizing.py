@@ -200,7 +200,9 @@ def follow_on_several(
     if abs(given - before) < settings.min_step * before:
         return None if less_used is None else Refuse(_no_help(policy, off, whole))
     less = replace(whole, cpu_millicpus=given)
-    why, how = _why(off, whole, less) if less_used is None else _unused(whole, less), "together"
+    why, how = _why(off, whole, less), "together"
+    if less_used is not None:
+        why = f"{_unused(whole, less)}: at {off.normalized:.0%} of its target it does worse with it"
     if fewer is not None:
         (left,) = {p.server for p in placements} - {p.server for p in fewer}
         how = f"without {left}, where it does least for its CPU"
@@ -282,7 +284,7 @@ def _left_slow(
         Stage.ADAPTATION,
         policy,
         accepted=True,
-        reason=ReasonCode.WOULD_NOT_HELP,
+        reason=ReasonCode.OK,
         message=(
             f"at {off.normalized:.0%} of its target with idle CPU it leaves {few}, where it is "
             f"slower: {cpu_number(cpu)} of {cpu_number(before_cpu)} CPU on {len(after)} "
