@@ -66,6 +66,13 @@ def lay(directory: Path, files: dict[str, str]) -> Path:
     return directory
 
 
+def _lay_groups(top: Path, files: dict[str, str]) -> None:
+    """Those that we shall make; fake directories get no files by themselves."""
+    for base in ("wharfinger-test", "wharfinger-test-best-effort"):
+        for group in ("", "s", "s/k"):
+            lay(top / base / group, files)
+
+
 @dataclass
 class Tree:
     """A machine's ``/proc`` files and the folders that they speak of."""
@@ -89,8 +96,7 @@ class Tree:
         for name in controllers.split(","):
             files |= V1[name]
         top = lay(point / own.strip("/"), files)
-        for group in ("", "s", "s/k"):
-            lay(top / "wharfinger-test" / group, files)
+        _lay_groups(top, files)
         return top
 
     def v2(self, own: str, mount: str = "unified", *, controllers: bool = True) -> Path:
@@ -99,8 +105,7 @@ class Tree:
         files = V2_CORE | V2_CONTROLLERS if controllers else V2_CORE | {"cgroup.controllers": ""}
         top = lay(point / own.strip("/"), files | {"cgroup.procs": f"{PID}"})
         lay(top / "manager", V2_CORE)
-        for group in ("", "s", "s/k"):
-            lay(top / "wharfinger-test" / group, files)
+        _lay_groups(top, files)
         return top
 
     def discover(self) -> CgroupControl:

@@ -61,7 +61,9 @@ def names(directory: Path | str) -> set[str]:
 def groups_of(directory: Path) -> set[Path]:
     """The cgroups of the engine on ``directory/state``; other managers may run beside us."""
     name = f"wharfinger-{identity_of_directory(directory / 'state')}"
-    return {own for found in find_hierarchies() if (own := found.own / name).exists()}
+    bases = (name, f"{name}-best-effort")
+    own = {found.own / base for found in find_hierarchies() for base in bases}
+    return {base for base in own if base.exists()}
 
 
 def start(

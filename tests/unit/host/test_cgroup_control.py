@@ -27,6 +27,7 @@ LIMITS = Limits(
     max_processes=99,
 )
 BEST_EFFORT = Limits(0, best_effort=True, memory_bytes=64 * 1024**2)
+BASE_OF_IDLE = "wharfinger-test-best-effort"
 ALL_MISSING = {
     ConditionKind.NO_CPU_QUOTA,
     ConditionKind.NO_CPU_WEIGHT,
@@ -82,10 +83,24 @@ def test_v2_limits_are_written_to_the_workloads_group(tree: Tree) -> None:
 def test_v2_best_effort_work_has_no_quota_and_the_lowest_weight(tree: Tree) -> None:
     own = tree.v2("/run.scope")
     tree.discover().create("s", "k", BEST_EFFORT)
-    leaf = own / "wharfinger-test" / "s" / "k"
+    leaf = own / BASE_OF_IDLE / "s" / "k"
     assert (leaf / "cpu.max").read_text() == "max 100000"
     assert (leaf / "cpu.weight").read_text() == "1"
     assert (leaf / "cpu.idle").read_text() == "1"
+
+
+def test_promises_outweigh_the_machines_other_processes_and_best_effort_work_yields(
+    tree: Tree,
+) -> None:
+    own = tree.v2("/run.scope")
+    for _ in range(2):  # A manager that comes back finds what it has written.
+        control = tree.discover()
+    for name, weight, idle in (("wharfinger-test", "2000", "0"), (BASE_OF_IDLE, "1", "1")):
+        assert (own / name / "cpu.weight").read_text() == weight
+        assert (own / name / "cpu.idle").read_text() == idle
+    for limits, name in ((LIMITS, "wharfinger-test"), (BEST_EFFORT, BASE_OF_IDLE)):
+        control.create("s", "k", limits)
+        assert (own / name / "s" / "cpu.weight").read_text() == "200", "as many as its CPUs"
 
 
 def test_v2_limits_of_the_managers_own_group_are_left_alone(tree: Tree) -> None:
@@ -201,7 +216,7 @@ def test_v1_limits_are_written_to_each_hierarchy(tree: Tree) -> None:
 def test_v1_cpusets_have_cpus_and_memory_before_a_process_may_enter(tree: Tree) -> None:
     _v1_tree(tree)
     tree.discover().create("s", "k", BEST_EFFORT)
-    for group in ("wharfinger-test", "wharfinger-test/s", "wharfinger-test/s/k"):
+    for group in (BASE_OF_IDLE, f"{BASE_OF_IDLE}/s", f"{BASE_OF_IDLE}/s/k"):
         assert (tree.root / "cpuset" / group / "cpuset.cpus").read_text() == "0-1"
         assert (tree.root / "cpuset" / group / "cpuset.mems").read_text() == "0"
 

@@ -136,3 +136,13 @@ def test_a_source_beside_it_lowers_no_level() -> None:
     assert not alarms(one, [80.0] * 4, begin=60.0)
     one.probe = replace(one.probe, answered_at=80.0)
     assert not alarms(one, [100.0] * 8, begin=81.0)
+
+
+def test_a_level_is_of_all_servers_together() -> None:
+    one = record()
+    one.placements = tuple(Placement(each, Allocation(1000, 1)) for each in ("s", "t"))
+    assert alarms(one, [100.0] * 8 + [50.0] * 8) == [8]
+    assert one.level is not None and one.level.cpu_millicpus == 2000
+    one.placements = (*one.placements, Placement("u", Allocation(1000, 1)))
+    one.adjusted_at = 110.0
+    assert not alarms(one, [75.0] * 8, begin=111.0), "in proportion, with one server more"

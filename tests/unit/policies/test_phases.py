@@ -144,3 +144,17 @@ def test_scores_that_were_told_are_not_asked_for_again() -> None:
     (again,) = PHASES.follow(100.0, probed, cast("Residents", cluster))
     assert isinstance(again, Reclassify)
     assert again.measurements.tolerated == told.tolerated
+
+
+def test_on_several_servers_a_copy_of_one_part_is_probed() -> None:
+    """A source beside one part slows a part of the whole only, and tells little."""
+    one = live_record()
+    one.workload = replace(one.workload, profile=Profile())
+    one.placements = tuple(Placement(each, Allocation(1000, 1 << 20)) for each in ("s", "t"))
+    one.level = LevelTracking(4.0, 3, 0.03, changed_at=100.0, shift=-0.5)
+    able = replace(LIVE, clones=True)
+    (raised,) = asked_of(Alone(one, able))
+    assert isinstance(raised, RaiseSources)
+    assert raised.placements == (Placement("s", Allocation(1000, 1 << 20)),)
+    (alone,) = asked_of(Alone(one, LIVE))
+    assert isinstance(alone, Reclassify), "by its level alone, where nothing can be copied"

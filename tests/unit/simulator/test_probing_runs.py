@@ -135,6 +135,26 @@ def test_a_copy_goes_on_from_where_its_workload_is() -> None:
     assert not bench.cluster.machines["t"].parts
 
 
+def test_a_copy_of_one_of_several_parts_is_asked_for_its_share() -> None:
+    known = HARDWARE[X5670]
+    kind = Platform(X5670, "x86_64", "", known.cpu_millicpus, known.memory_bytes)
+    bench = Running("mcf", clones=True)
+    for name in ("t", "u"):
+        bench.cluster.put_server(Server(name, kind, kind.cpu_millicpus, kind.memory_bytes))
+    both = HELD, replace(HELD, server="t")
+    bench.cluster.perform(act.ResizeAllocation("mcf", both))
+    bench.loop.run(bench.loop.now + 30.0)
+    bench.probe(R.LAST_LEVEL_CACHE)
+    assert bench.wait().reason == "it does not run on one server"
+    bench.run.load_per_second, bench.run.parts[0].share = 80.0, 0.5
+    bench.probe(R.LAST_LEVEL_CACHE, number=2, server="u")
+    bench.loop.run(bench.loop.now + 12.0)
+    (copy,) = {part.run.load_per_second for part in bench.cluster.machines["u"].parts[:1]}
+    assert copy == 40.0
+    bench.reports.clear()
+    assert bench.wait().measurements.tolerated[R.LAST_LEVEL_CACHE].value < 90
+
+
 def test_what_it_cannot_do_it_says() -> None:
     bench = Running("mcf")
     bench.probe(R.LAST_LEVEL_CACHE, server="t")

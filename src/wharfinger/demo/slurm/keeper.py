@@ -31,8 +31,6 @@ _PR_SET_CHILD_SUBREAPER = 36
 _GROUP_KEY = "node"
 NODE_VARIABLE = "WHARFINGER_NODE"
 """In a node daemon's environment, and so in that of the processes that start its jobs."""
-_WEIGHT = 8
-"""Of a node's CPU, over that of an ordinary process: nodes keep their speeds on a busy machine."""
 _ANSWER_SECONDS = 180.0
 _END_SECONDS = 30.0
 _FAULTS = (EngineFault, OSError, KeyError, ValueError, subprocess.SubprocessError)
@@ -172,16 +170,13 @@ class _Keeping:
         return [condition.message for condition in self._control.conditions()]
 
     def _weigh(self) -> None:
-        """Each node beside the others, and all of them beside the rest of the machine."""
-        total = 0
+        """Each node beside the others."""
         for name, group in self._groups.items():
             file = file_of(group.paths, Means.WEIGHT)
             if file is not None and file.exists():
                 version, node = 2 if file.name == "cpu.weight" else 1, file.parents[1]
-                cpu_millicpus = _WEIGHT * self._limits[name].cpu_millicpus
-                total += cpu_millicpus
-                (node / file.name).write_text(str(weight_of(cpu_millicpus, version)))
-                (node.parent / file.name).write_text(str(weight_of(total, version)))
+                weight = weight_of(self._limits[name].cpu_millicpus, version)
+                (node / file.name).write_text(str(weight))
 
     def _start(self, request: Mapping[str, Any]) -> int:
         group = self._groups.get(request["group"])

@@ -529,10 +529,13 @@ class _Starts:
     def _planned_before(self, key: str) -> StartRecord | None:
         """The plan of an engine that died over this start, if its supervisor may still come."""
         start = records.read_start(self._directory / key)
-        if start is None or not start.groups:
+        if start is None or start.placement is None or not start.groups:
             return start
         group = groups_of(start.groups, key)
-        if group.exists() or group == self._machine().control.group(group.server, key):
+        planned = self._machine().control.group(
+            group.server, key, best_effort=start.placement.allocation.best_effort
+        )
+        if group.exists() or group == planned:
             return start
         # It died before it made the groups, so before it launched anything: plan again.
         records.remove_run(self._directory / key)

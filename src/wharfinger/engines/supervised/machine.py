@@ -52,8 +52,10 @@ class Launcher:
         """
         server = self.servers[placement.server]
         limits(placement.allocation, server, server.cpus)
-        groups = self.control.group(placement.server, key).to_plain()
-        return StartRecord(placement, server.cpus, groups, latency_critical)
+        group = self.control.group(
+            placement.server, key, best_effort=placement.allocation.best_effort
+        )
+        return StartRecord(placement, server.cpus, group.to_plain(), latency_critical)
 
     def create_run(self, directory: Path, key: str, placement: Placement) -> Group:
         """Make a run directory, and then the cgroups that it names; raises as :meth:`launch`."""
@@ -118,14 +120,14 @@ class Launcher:
         )
         server = start.placement.server if start.placement else ""
         group = groups_of(start.groups, key)
-        if group == self.control.group(server, key):
+        if group == self.control.group(server, key, best_effort=wanted.best_effort):
             return self.control.create(server, key, wanted)
         group.resize(wanted)
         return group
 
     def remove_former_bases(self, group: Group) -> None:
         """Remove the groups around one, when an earlier manager made them in another cgroup."""
-        bases = {claim.base for claim in self.control.claims}
+        bases = {base for claim in self.control.claims for base in (claim.base, claim.idle)}
         for directory in group.directories:
             server, base = directory.parent, directory.parent.parent
             if base in bases:

@@ -1,4 +1,4 @@
-"""Makes our own base group in each hierarchy, or says why that is impossible.
+"""Makes our own base groups in each hierarchy, or says why that is impossible.
 
 A refusal is a value, one sentence with its mend: an ordinary user is refused most of it.
 """
@@ -15,6 +15,7 @@ from wharfinger.host.cgroups.hierarchy import Hierarchy
 from wharfinger.host.cgroups.limits import UNIFIED
 
 BASE_PREFIX = "wharfinger-"
+IDLE_SUFFIX = "-best-effort"
 CONTROLLERS = ("cpu", "cpuset", "memory", "pids")
 _LEAF = "manager"
 _MEND_V1 = (
@@ -25,10 +26,10 @@ _MEND_V1 = (
 
 @dataclass(frozen=True, slots=True)
 class GroupClaim:
-    """Our base group, ``wharfinger-<identity>``, in the manager's own group of one hierarchy.
+    """Our base groups, ``wharfinger-<identity>`` and that of best-effort work, of one hierarchy.
 
-    ``enabled`` are the v2 controllers that had to be enabled in ``parent``, for which this process
-    moved into a leaf next to ``base``.
+    They are in the manager's own group, ``parent``. ``enabled`` are the v2 controllers that had to
+    be enabled there, for which this process moved into a leaf next to ``base``.
     """
 
     version: int
@@ -36,6 +37,15 @@ class GroupClaim:
     controllers: frozenset[str]
     parent: Path
     enabled: tuple[str, ...] = ()
+
+    @property
+    def idle(self) -> Path:
+        """The base group of best-effort work, which yields to all other processes."""
+        return _idle(self.base)
+
+    def of(self, *, best_effort: bool) -> Path:
+        """The base group of such work."""
+        return self.idle if best_effort else self.base
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +62,10 @@ def mend_v2() -> str:
 
 
 def claim_v1(hierarchy: Hierarchy, identity: str) -> GroupClaim | Refused:
-    """Make our base group in a v1 hierarchy."""
+    """Make our base groups in a v1 hierarchy."""
     base = hierarchy.own / f"{BASE_PREFIX}{identity}"
     try:
-        _make_base(base)
+        _make_bases(base)
     except EngineFault as fault:
         _drop(base)
         return Refused(f"{fault}; {_MEND_V1}")
@@ -65,7 +75,7 @@ def claim_v1(hierarchy: Hierarchy, identity: str) -> GroupClaim | Refused:
 def claim_v2(
     hierarchy: Hierarchy, identity: str, *, pid: int
 ) -> tuple[GroupClaim | Refused, dict[str, Refused]]:
-    """Make our base group in the v2 hierarchy and have controllers delegated to it.
+    """Make our base groups in the v2 hierarchy and have controllers delegated to them.
 
     Outside the root the kernel delegates controllers only from a group without processes, so
     this process (``pid``) then moves into a leaf of its own, if it is the only one there. Beside
@@ -75,12 +85,13 @@ def claim_v2(
     base = parent / f"{BASE_PREFIX}{identity}"
     try:
         _check_writable(parent / "cgroup.procs")
-        _make_base(base)
+        _make_bases(base)
         offered = _words(parent / "cgroup.controllers")
         wanted = [name for name in CONTROLLERS if name in offered]
         enabled, refusals = _delegate(parent, wanted, pid)
         held = [name for name in wanted if name not in refusals]
-        enable(base, held)
+        for each in (base, _idle(base)):
+            enable(each, held)
     except EngineFault as fault:
         _drop(base)
         refused = _refused(fault)
@@ -97,19 +108,28 @@ def enable(group: Path, controllers: Iterable[str]) -> None:
 
 
 def release(claim: GroupClaim, *, pid: int) -> None:
-    """Remove the base group and what is empty in it; then undo what the claim did to ``parent``.
+    """Remove our base groups and what is empty in them; then undo what was done to ``parent``.
 
     Groups with processes stay, and with them all that they depend on.
     """
-    for server in files.subdirectories(claim.base):
-        files.remove_directory(server)
-    if not files.remove_directory(claim.base) or not claim.enabled:
+    gone = [_remove_base(base) for base in (claim.idle, claim.base)]
+    if not all(gone) or not claim.enabled:
         return
     # Another manager's groups in the same place keep the controllers: the kernel says EBUSY.
     with suppress(EngineFault):
         for name in claim.enabled:
             files.write_value(claim.parent / "cgroup.subtree_control", f"-{name}")
         _leave_leaf(claim.parent, pid)
+
+
+def _idle(base: Path) -> Path:
+    return base.with_name(base.name + IDLE_SUFFIX)
+
+
+def _remove_base(base: Path) -> bool:
+    for server in files.subdirectories(base):
+        files.remove_directory(server)
+    return files.remove_directory(base)
 
 
 def _refused(fault: object) -> Refused:
@@ -120,14 +140,16 @@ def _words(path: Path) -> frozenset[str]:
     return frozenset((files.read_text(path) or "").split())
 
 
-def _make_base(base: Path) -> None:
-    files.make_directory(base)
-    _check_writable(base / "cgroup.procs")
+def _make_bases(base: Path) -> None:
+    for each in (base, _idle(base)):
+        files.make_directory(each)
+        _check_writable(each / "cgroup.procs")
 
 
 def _drop(base: Path) -> None:
-    with suppress(EngineFault):
-        files.remove_directory(base)
+    for each in (base, _idle(base)):
+        with suppress(EngineFault):
+            files.remove_directory(each)
 
 
 def _check_writable(file: Path) -> None:

@@ -1,8 +1,10 @@
 """Finds what this machine's cgroups let us control, and makes the workloads' groups there.
 
-Each is ``<own group>/wharfinger-<identity>/<server>/<key>`` in each usable hierarchy. No limit of a
-group that we did not make is ever changed. The local engine calls ``discover`` once, ``create`` per
-start, and stores ``Group.to_plain``, so that a later manager, in any cgroup, finds the group again.
+Each is ``<own group>/wharfinger-<identity>/<server>/<key>`` in each usable hierarchy; that of
+best-effort work is below a base group of its own, which yields to all other processes of the
+machine. No limit of a group that we did not make is ever changed. The local engine calls
+``discover`` once, ``create`` per start, and stores ``Group.to_plain``, so that a later manager, in
+any cgroup, finds the group again.
 """
 
 import os
@@ -30,8 +32,14 @@ from wharfinger.host.cgroups.hierarchy import (
     Hierarchy,
     find_hierarchies,
 )
-from wharfinger.host.cgroups.limits import FILES, UNIFIED, Limits, Means, weight_of
+from wharfinger.host.cgroups.limits import FILES, UNIFIED, Limits, Means, set_weight
 from wharfinger.model.platform import MILLICPUS_PER_CPU, Condition, ConditionKind
+
+PROMISED_WEIGHT = 10
+"""Of the CPU time that workloads are promised, over that of one other process a CPU.
+
+Promises of up to ten elevenths of a CPU hold beside such a process.
+"""
 
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _PACED = "no CPU quota: workloads keep their share by being stopped and continued"
@@ -86,15 +94,17 @@ class CgroupControl:
 
         After a failure nothing is left behind. ``InvalidInput``: no group can have that name.
         """
-        group = self.group(server, key)
+        best_effort = limits.best_effort
+        group = self.group(server, key, best_effort=best_effort)
         try:
             for claim in self.claims:
-                self._prepare_server(claim, server)
-                make_directory(claim.base / server / key)
+                base = claim.of(best_effort=best_effort)
+                self._prepare_server(claim, base / server)
+                make_directory(base / server / key)
                 if claim.version == 1 and "cpuset" in claim.controllers:
                     # No process may enter a group without CPUs and memory nodes of its own.
                     for directory in ("", server, f"{server}/{key}"):
-                        _copy_cpuset(claim.parent, claim.base / directory)
+                        _copy_cpuset(claim.parent, base / directory)
             refused = group.resize(limits)
         except EngineFault:
             group.remove(timeout_seconds=0)
@@ -103,13 +113,13 @@ class CgroupControl:
             raise EngineFault(f"{server}/{key}: {refused.reason}")
         return group
 
-    def group(self, server: str, key: str) -> Group:
+    def group(self, server: str, key: str, *, best_effort: bool = False) -> Group:
         """The group of that name, which may not exist; ``InvalidInput`` where none can have it."""
         _check_name("server", server)
         _check_name("key", key)
         return Group(
             {
-                controller: claim.base / server / key
+                controller: claim.of(best_effort=best_effort) / server / key
                 for claim in self.claims
                 for controller in sorted(claim.controllers)
             }
@@ -120,20 +130,24 @@ class CgroupControl:
         for claim in self.claims:
             release(claim, pid=self.pid)
 
-    def _prepare_server(self, claim: GroupClaim, server: str) -> None:
-        directory = claim.base / server
+    def _prepare_server(self, claim: GroupClaim, directory: Path) -> None:
         make_directory(directory)
         if claim.version == 2:
             enable(directory, sorted(claim.controllers - {UNIFIED}))
-        _weigh(claim, directory, self.cpu_count)
+        # Else all workloads would weigh as one process.
+        _weigh(claim, directory, self.cpu_count * MILLICPUS_PER_CPU)
 
 
-def _weigh(claim: GroupClaim, directory: Path, cpu_count: int) -> None:
-    """Make our group weigh one process per CPU; all workloads would weigh as one otherwise."""
+def _weigh_bases(claim: GroupClaim, cpu_count: int) -> None:
+    """Beside the machine's other processes: what is promised is kept, the rest yields to them."""
+    _weigh(claim, claim.base, PROMISED_WEIGHT * cpu_count * MILLICPUS_PER_CPU)
+    _weigh(claim, claim.idle, 0)
+
+
+def _weigh(claim: GroupClaim, directory: Path, cpu_millicpus: int) -> None:
+    """Make a group of ours weigh as so many CPUs; 0 = it gets what all others leave."""
     if "cpu" in claim.controllers:
-        file = FILES[Means.WEIGHT][claim.version][1]
-        weight = weight_of(cpu_count * MILLICPUS_PER_CPU, claim.version)
-        write_value(directory / file, str(weight))
+        set_weight(directory, cpu_millicpus, claim.version)
 
 
 def _copy_cpuset(source: Path, group: Path) -> None:
@@ -171,7 +185,7 @@ def discover(
     kept = []
     for claim in claims:
         try:
-            _weigh(claim, claim.base, cpu_count)
+            _weigh_bases(claim, cpu_count)
             kept.append(claim)
         except EngineFault as fault:
             refusals.update(dict.fromkeys(claim.controllers, Refused(str(fault))))

@@ -184,12 +184,24 @@ def set_limits(paths: Paths, limits: Limits) -> None:
     _write_all(writes)
 
 
+def set_weight(group: Path, cpu_millicpus: int, version: int) -> None:
+    """Let a group weigh as so many CPUs beside its siblings; 0 = it gets what they all leave."""
+    writes = _weight_writes(group, weight_of(cpu_millicpus, version), version)
+    if not cpu_millicpus:
+        writes.append(_Write(group / "cpu.idle", "1", optional=True))
+    _write_all(writes)
+
+
+def _weight_writes(group: Path, weight: int, version: int) -> list[_Write]:
+    # The kernel refuses a weight while a group is idle, so idle is left first and entered last.
+    file = FILES[Means.WEIGHT][version][1]
+    return [_Write(group / "cpu.idle", "0", optional=True), _Write(group / file, str(weight))]
+
+
 def _cpu_writes(group: Path, limits: Limits, version: int) -> list[_Write]:
     quota, period = limits.quota_microseconds, limits.period_microseconds
     burst = str(limits.burst_microseconds)
-    weight = _Write(group / FILES[Means.WEIGHT][version][1], str(limits.weight(version)))
-    # The kernel refuses a weight while a group is idle, so idle is left first and entered last.
-    writes = [_Write(group / "cpu.idle", "0", optional=True), weight]
+    writes = _weight_writes(group, limits.weight(version), version)
     # The kernel refuses a burst above the quota, so it is taken away first and given last.
     if version == 2:
         writes.append(_Write(group / "cpu.max.burst", "0", optional=True))

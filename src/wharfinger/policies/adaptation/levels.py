@@ -14,6 +14,7 @@ from typing import Any
 from wharfinger.core.lifecycle import Phase
 from wharfinger.core.state import WorkloadRecord
 from wharfinger.core.tracking import LevelChange, LevelTracking
+from wharfinger.model.allocation import cpu_of
 from wharfinger.model.performance import Quantity
 from wharfinger.model.profile import Estimate
 from wharfinger.policies.adaptation.phase_settings import LevelSettings
@@ -45,7 +46,7 @@ def _level_of(
     record: WorkloadRecord, now: float, settings: LevelSettings, slowdown: Estimate | None
 ) -> LevelTracking | None:
     before, probe, told = record.level, record.probe, _performance(record)
-    if told is None or len(record.placements) != 1:
+    if told is None or not record.placements:
         return None
     if is_recent(record.started_at, now, settings.level_settling_seconds):
         return None
@@ -65,7 +66,7 @@ def _level_of(
     if is_recent(ended, now, settings.level_settling_seconds / 2):
         return before
     quantity, seen = told
-    cpu = record.placements[0].allocation.cpu_millicpus
+    cpu = cpu_of(record.placements)
     if before is None:
         return LevelTracking(log(seen), 1, settings.noise, cpu_millicpus=cpu)
     if before.doubt:
@@ -103,11 +104,11 @@ def _by_cpu(
 
     Per CPU second it is the same.
     """
-    cpu, before = record.placements[0].allocation.cpu_millicpus, level.cpu_millicpus
+    cpu, before, count = cpu_of(record.placements), level.cpu_millicpus, len(record.placements)
     if quantity is not Quantity.RATE or not before or cpu <= 0:
         return 0.0, 0.0
     curve = record.classification.curves.get(quantity) if record.classification else None
-    by_curve = log(curve.at(cpu).mean / curve.at(before).mean) if curve else 0.0
+    by_curve = log(curve.at(cpu // count).mean / curve.at(before // count).mean) if curve else 0.0
     moved = (0.0, by_curve, log(cpu / before))
     return min(moved), max(moved)
 

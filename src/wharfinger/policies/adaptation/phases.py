@@ -186,7 +186,10 @@ class Phases:
     def _how(
         self, record: WorkloadRecord, cluster: Residents
     ) -> tuple[tuple[SharedResource, ...], tuple[Placement, ...]]:
-        """In vivo where the sources reach it alone; else in vitro; else no sources."""
+        """In vivo where the sources reach it alone, and all of it; else in vitro; else no sources.
+
+        A copy of what runs on several servers is one of what is on the first.
+        """
         classified, view = record.classification, cluster.view()
         assert classified is not None
         here = record.placements[0].server
@@ -194,12 +197,13 @@ class Phases:
         is_live = record.workload.profile.mode is ProfileMode.LIVE
         known = [s for s in able if is_live or s in classified.tolerated]
         row = view.row(here)
+        is_one = len(record.placements) == 1
         is_alone = not (cluster.neighbors(record) or view.copies[row] or _holds_others(view)[row])
-        if is_alone and view.cpu_allocated[row] < view.cpu_capacity[row]:
+        if is_one and is_alone and view.cpu_allocated[row] < view.cpu_capacity[row]:
             return self._sources(record, known), ()
         shares_cores = cluster.state.capabilities.shares_cores
         private = [] if shares_cores else [source for source in known if source in OF_A_CORE]
-        if private:
+        if is_one and private:
             return self._sources(record, private), ()
         placement = None if is_live else self._empty_server(record, cluster)
         return (self._sources(record, known), (placement,)) if placement else ((), ())
@@ -347,8 +351,8 @@ def sampled_at(what: str, number: int, share: float, period_seconds: float) -> f
 
 
 def _may_be_probed(record: WorkloadRecord) -> bool:
-    is_one = len(record.placements) == 1 and record.placements[0].allocation.cpu_millicpus > 0
-    return is_one and record.workload.profile.mode is not ProfileMode.NONE
+    has_cpu = all(each.allocation.cpu_millicpus > 0 for each in record.placements)
+    return has_cpu and record.workload.profile.mode is not ProfileMode.NONE
 
 
 def _lacks_scores(record: WorkloadRecord) -> bool:

@@ -83,7 +83,9 @@ class ProbesOfRunning:
             return "this engine does not copy what runs"
         if not action.plan.live and action.plan.server not in self._cluster.machines:
             return f"no server {action.plan.server!r} here"
-        if run is None or run.state is not State.RUNNING or len(run.parts) != 1:
+        if run is None or run.state is not State.RUNNING:
+            return "it does not run"
+        if action.plan.live and len(run.parts) != 1:
             return "it does not run on one server"
         here = run.placements[0].server if action.plan.live else action.plan.server
         if any(here == _server_of(probe) for probe in self._probes.values()):
@@ -139,7 +141,7 @@ class ProbesOfRunning:
                 partial(self.stop, probe.action.key),
                 state=State.RUNNING,
                 since=self._cluster.now,
-                load_per_second=probe.run.load_per_second,
+                load_per_second=probe.run.load_per_second * probe.run.parts[0].share,
             )
             self._cluster.settle_in(copy, (Placement(probe.action.plan.server, held),))
         if probe.action.key in self._probes:  # Else the copy did not fit in memory.
