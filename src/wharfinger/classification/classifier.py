@@ -469,7 +469,8 @@ def _idle_latency(measurements: Measurements) -> Estimate | None:
     latencies = []
     for cpu, entry in _newest(measurements.performance.get(Quantity.LATENCY, {})).items():
         share = used[cpu].value * 1000 / cpu if cpu in used else 1.0
-        if share < SATURATED_SHARE and entry.value > 0:
+        # On a busy disk or among neighbors requests may pile up although CPU is idle.
+        if share < SATURATED_SHARE and 0 < entry.value < inf:
             latencies.append(log(entry.value * (1 - share)))
     if not latencies:
         return None

@@ -180,6 +180,11 @@ def test_a_latency_without_end_is_none_and_holds_nothing() -> None:
         Quantity.LATENCY
         not in CLASSIFIER.classify(Measurements({Quantity.LATENCY: {500: Entry(math.inf)}})).curves
     )
+    piling = Measurements(
+        {**found.performance, Quantity.CPU: {cpu: Entry(cpu / 4000) for cpu in latencies}}
+    )
+    rest = CLASSIFIER.classify(piling, bound=LatencyBound(99, 0.05)).idle_latency_seconds
+    assert rest is not None and rest.mean == pytest.approx(0.75 * math.sqrt(0.02 * 0.01))
 
 
 def test_more_cpu_never_means_less() -> None:
