@@ -351,8 +351,8 @@ def sampled_at(what: str, number: int, share: float, period_seconds: float) -> f
 
 
 def _may_be_probed(record: WorkloadRecord) -> bool:
-    has_cpu = all(each.allocation.cpu_millicpus > 0 for each in record.placements)
-    return has_cpu and record.workload.profile.mode is not ProfileMode.NONE
+    given = [each.allocation.cpu_millicpus for each in record.placements]
+    return min(given, default=0) > 0 and record.workload.profile.mode is not ProfileMode.NONE
 
 
 def _lacks_scores(record: WorkloadRecord) -> bool:
