@@ -1,5 +1,6 @@
 """``wharfinger profile`` and ``pair`` with real programs: what they tell, refuse and leave."""
 
+import contextlib
 import json
 import os
 import random
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import requires_root, wait_until
+from tests.support.disk import slow_disk
 from tests.support.live import LiveManager, manifest
 from tests.support.local import is_gone
 from wharfinger.cli.main import main
@@ -95,6 +98,44 @@ def test_a_program_that_tells_no_number_is_refused(capsys: pytest.CaptureFixture
     words = ["--time-limit", "8s", "--measure-regex", "rate=(.*)", "--", "sleep", "60"]
     status, err = refused(capsys, *HERE, *words)
     assert (status, "no number in 2 s" in err) == (1, True)
+
+
+@requires_root
+def test_a_full_disk_has_no_signal(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    with slow_disk(tmp_path, 100 << 20, 8 << 20) as disk:
+        with contextlib.suppress(OSError), (disk.folder / "fill").open("wb", 0) as fill:
+            while True:
+                fill.write(bytes(1 << 20))
+        sources = ["--sources", "storage-capacity,storage-bandwidth"]
+        status, err = refused(
+            capsys, "profile", *sources, "--directory", str(disk.folder), "--", "sleep", "60"
+        )
+        assert status == 1
+        assert err.count("0 MiB are free") == 2
+        assert {path.name for path in disk.folder.iterdir()} == {"fill", "lost+found"}
+
+
+@requires_root
+def test_a_limit_below_the_reserve_leaves_memory_alone():
+    group = Path("/sys/fs/cgroup/memory") / f"wharfinger-test-{os.getpid()}"
+    try:
+        group.mkdir()
+        (group / "memory.limit_in_bytes").write_text(str(300 << 20))
+    except OSError as error:
+        pytest.skip(f"no limit of our own here: {error}")
+    try:
+        words = [*HERE[:1], "--sources", "memory-capacity", "--", "sleep", "60"]
+        profile = [sys.executable, "-m", "wharfinger", *words]
+        entering = f'echo $$ > "{group}/cgroup.procs"; exec "$@"'
+        done = subprocess.run(
+            ["/bin/sh", "-c", entering, "sh", *profile],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+        assert "are left of the control group's limit, and a reserve of 1024 MiB" in done.stderr
+    finally:
+        wait_until(lambda: not read(group / "cgroup.procs"), what="the group is empty")
+        group.rmdir()
 
 
 def test_a_thread_and_another_users_process_are_refused(monkeypatch: pytest.MonkeyPatch):
