@@ -42,7 +42,7 @@ from wharfinger.experiments.pythia_contention import (
     PYTHIA_TABLE1,
 )
 from wharfinger.experiments.pythia_figure6 import PYTHIA_FIGURE6
-from wharfinger.experiments.pythia_figure16 import PYTHIA_FIGURE16
+from wharfinger.experiments.pythia_figure16 import PYTHIA_FIGURE16, PYTHIA_TWO_SERVICES
 from wharfinger.experiments.pythia_prediction import (
     PYTHIA_FIGURE9,
     PYTHIA_FIGURE10,
@@ -89,6 +89,7 @@ _ALL: tuple[Experiment, ...] = (
     PYTHIA_UNSEEN,
     PYTHIA_FIGURE15,
     PYTHIA_FIGURE16,
+    PYTHIA_TWO_SERVICES,
     IBENCH_FIGURE51,
     IBENCH_FIGURE52,
     IBENCH_FIGURE53,
