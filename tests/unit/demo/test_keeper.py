@@ -36,7 +36,7 @@ def test_a_group_that_stays_does_not_keep_the_others(
     assert not directory.exists()
 
 
-def test_nodes_weigh_as_much_as_they_are_beside_each_other_and_the_rest(tmp_path: Path) -> None:
+def test_nodes_weigh_as_much_as_they_are_beside_each_other(tmp_path: Path) -> None:
     keeping = keeper._Keeping(tmp_path)
     for name, millicpus in (("n1", 400), ("n2", 100)):
         path = tmp_path / "base" / name / "node"
@@ -48,5 +48,4 @@ def test_nodes_weigh_as_much_as_they_are_beside_each_other_and_the_rest(tmp_path
     keeping._weigh()
     read = lambda *parts: int(tmp_path.joinpath("base", *parts, "cpu.shares").read_text())  # noqa: E731
     assert read("n1") == pytest.approx(4 * read("n2"), rel=0.01)
-    assert read() == pytest.approx(read("n1") + read("n2"), rel=0.01)
-    assert read() > 2 * 1024
+    assert read() == 1024, "beside the rest of the machine, which is another's to say"
