@@ -216,6 +216,7 @@ class _Keeping:
             group.kill_all()
             # A group that was killed may not fork before its limits are set again.
             self._control.create(name, _GROUP_KEY, self._limits[name])
+            self._weigh()
         else:
             for pid in self._tree_of(name):
                 _kill(pid)
